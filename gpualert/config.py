@@ -1,0 +1,361 @@
+"""
+The settings: one table, read from files and variables, each value with its origin.
+
+Defaults < /etc/gpualert/config.yaml < ~/.config/gpualert/config.yaml < `GPUALERT_*` < flags.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpualert.errors import ConfigError
+from gpualert.model import frozen
+from gpualert.values import Parser, choice, duration, integer, path, size, text, words
+
+SYSTEM_FILE = Path("/etc/gpualert/config.yaml")
+DEFAULT, FLAG = "default", "command line"
+_MAX_FILE_BYTES = 1 << 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Option:
+    """
+    One setting as the table declares it.
+
+    Attributes:
+        key: Its name in a file, with dots for nesting.
+        parse: Turns what was written into the value; raises ValueError with the reason.
+        help: One line for people.
+        variable: The environment variable that sets it.
+        secret: Never shown; refused from a file that others may read.
+        variable_only: The shell part reads it too, and that reads no files.
+    """
+
+    key: str
+    attributes: tuple[str, ...]
+    default: object
+    parse: Parser[Any]
+    help: str
+    variable: str
+    secret: bool = False
+    variable_only: bool = False
+
+
+def _option(default: T, parse: Parser[T], help: str, **extra: Any) -> T:
+    """Declare one setting; `extra` may give `key`, `secret`, `variable_only`."""
+    metadata = {"parse": parse, "help": help, **extra}
+    return field(default=default, repr=not extra.get("secret"), metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Smtp:
+    """The mail server to hand messages to."""
+
+    host: str = _option("localhost", text, "SMTP server")
+    port: int = _option(587, integer(1, 65535), "its port: 587 for starttls, 465 for tls, 25 for none")
+    security: str = _option("starttls", choice("starttls", "tls", "none"), "how the connection is protected")
+    user: str = _option("", text, "name to log in with; empty: no login")
+    password: str = _option("", text, "password; better from GPUALERT_SMTP_PASSWORD or password_command", secret=True)
+    password_command: str = _option("", text, "shell command that prints the password")
+    timeout_s: float = _option(20.0, duration, "longest wait for the server's next answer")
+
+
+@dataclass(frozen=True)
+class Sendmail:
+    """The local mail program."""
+
+    path: str = _option("", path, "sendmail program; empty: the first found on PATH, /usr/sbin, /usr/lib")
+
+
+@dataclass(frozen=True)
+class Attach:
+    """What goes along with a message."""
+
+    max_file_bytes: int = _option(10_000_000, size, "most that one attachment may take, encoded for mail")
+    max_total_bytes: int = _option(20_000_000, size, "most that all attachments may take together, encoded for mail")
+    unasked_bytes: int = _option(1_000_000, size, "larger files go along only when --attach or attach.globs names them")
+    globs: tuple[str, ...] = _option((), words, "files that always go along when the run changed them")
+
+
+@dataclass(frozen=True)
+class Prune:
+    """How long finished runs are kept."""
+
+    succeeded_s: float = _option(7 * 86400.0, duration, "age at which a successful run is removed")
+    failed_s: float = _option(90 * 86400.0, duration, "age at which a failed run is removed")
+    max_bytes: int = _option(20_000_000_000, size, "most that all runs may take on disk; the oldest go first")
+    max_inodes: int = _option(200_000, integer(100), "most files that all runs may have together")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """
+    Every setting.  This table is the documentation, drives parsing and `gpualert config`.
+
+    Attributes:
+        origins: For each key that is not at its default: the file, the variable or `command line`.
+    """
+
+    home: Path = _option(Path(), lambda raw: Path(path(raw)), "state folder", variable_only=True)  # noqa: RUF009 (a Path is immutable)
+    post: str = _option(
+        "auto", choice("auto", "detach", "wait", "tick"), "when the run is looked at after its end", variable_only=True
+    )
+    python: str = _option("", text, "Python that the shell part starts", variable_only=True)
+    mail: str = _option("maildir", choice("maildir", "smtp", "sendmail", "none"), "channel messages go to")
+    to: tuple[str, ...] = _option((), words, "addresses that messages go to")
+    sender: str = _option("", text, "address in the From header; empty: user@host", key="from")
+    envelope_from: str = _option("", text, "address that bounces go to; empty: that of from")
+    on: str = _option("always", choice("failure", "always"), "which ends are worth a message")
+    longer_than_s: float = _option(0.0, duration, "shorter runs send no message")
+    log_lines: int = _option(40, integer(0, 1000), "lines of the log's end that a message shows")
+    lock_timeout_s: float = _option(10.0, duration, "longest wait for a lock")
+    smtp: Smtp = field(default_factory=Smtp)
+    sendmail: Sendmail = field(default_factory=Sendmail)
+    attach: Attach = field(default_factory=Attach)
+    prune: Prune = field(default_factory=Prune)
+    origins: Mapping[str, str] = field(default_factory=frozen)
+
+
+def _declared(owner: type, prefix: tuple[str, ...] = ()) -> Iterator[Option]:
+    for declared in fields(owner):
+        if isinstance(declared.default_factory, type) and is_dataclass(declared.default_factory):
+            yield from _declared(declared.default_factory, (*prefix, declared.name))
+        elif "parse" in declared.metadata:
+            extra = dict(declared.metadata)
+            key = ".".join((*prefix, extra.pop("key", declared.name)))
+            variable = "GPUALERT_" + key.upper().replace(".", "_")
+            yield Option(key, (*prefix, declared.name), declared.default, variable=variable, **extra)
+
+
+OPTIONS: Mapping[str, Option] = frozen({option.key: option for option in _declared(Settings)})
+
+
+def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """
+    Read the settings of the machine, the user and the environment.
+
+    Raises:
+        ConfigError: A file or variable holds an unknown key or a value that makes no sense.
+    """
+    settings = _bare(environ)
+    for file in (SYSTEM_FILE, user_file(environ)):
+        settings = _apply(settings, _read_file(file), str(file))
+    for option in OPTIONS.values():
+        if environ.get(option.variable):
+            settings = _set(settings, option, environ[option.variable], option.variable, option.variable)
+    return settings
+
+
+def load_settings_or_defaults(environ: Mapping[str, str] = os.environ) -> tuple[Settings, ConfigError | None]:
+    """
+    Read the settings; where they are broken return the defaults and the error.
+
+    The defaults deliver to the maildir of the right state folder: a broken file never costs the verdict.
+    """
+    try:
+        return load_settings(environ), None
+    except ConfigError as error:
+        return _bare(environ), error
+
+
+def with_flags(settings: Settings, flags: Mapping[str, object]) -> Settings:
+    """
+    Return `settings` with what the command line asked for.
+
+    Args:
+        settings: What files and variables gave.
+        flags: Key and value as written (text or a sequence of texts); None and empty values change nothing.
+
+    Raises:
+        ConfigError: A value makes no sense.
+    """
+    given = {key: value for key, value in flags.items() if value is not None and value != "" and value != ()}
+    for key, value in given.items():
+        settings = _set(settings, OPTIONS[key], value, FLAG, key)
+    return settings
+
+
+def value_of(settings: Settings, option: Option) -> object:
+    """Return the value that `settings` holds for `option`."""
+    value: object = settings
+    for name in option.attributes:
+        value = getattr(value, name)
+    return value
+
+
+def shown(settings: Settings) -> list[tuple[Option, str, str]]:
+    """Return each setting with its value as text and its origin; a secret's value is only said to be set."""
+    rows = []
+    for option in OPTIONS.values():
+        value = value_of(settings, option)
+        printed = (
+            ", ".join(value)
+            if isinstance(value, tuple)
+            else f"{value:.12g}"
+            if isinstance(value, float)
+            else str(value)
+        )
+        if option.secret and value:
+            printed = "(set)"
+        rows.append((option, printed, settings.origins.get(option.key, DEFAULT)))
+    return rows
+
+
+def user_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the user's own settings, whether or not it exists."""
+    return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "config.yaml"
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the state folder that the environment names, whether or not it can be used."""
+    if environ.get("GPUALERT_HOME"):
+        return Path(environ["GPUALERT_HOME"])
+    return _xdg(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def read_password(smtp: Smtp, timeout_s: float = 10.0) -> str:
+    """
+    Return the password for the mail server; empty where none is set.
+
+    `password_command` is run by the shell, with nothing on its standard input; its first line counts.
+
+    Raises:
+        ConfigError: The command failed, printed nothing or took longer than `timeout_s`.
+    """
+    if smtp.password or not smtp.password_command:
+        return smtp.password
+    import subprocess  # only where a command is set
+
+    key = "smtp.password_command"
+    command = ["/bin/sh", "-c", smtp.password_command]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            printed, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise ConfigError(key, f"printed no password within {timeout_s:g} s") from None
+    password = printed.decode(errors="surrogateescape").split("\n", 1)[0].rstrip("\r")
+    if process.returncode or not password:
+        raise ConfigError(key, f"ended with status {process.returncode} and printed {len(printed)} bytes")
+    return password
+
+
+def unknown_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return each `GPUALERT_*` variable that looks like a mistyped setting, with the name it is near to."""
+    known = {option.variable for option in OPTIONS.values()}
+    candidates = [name for name in environ if name.startswith("GPUALERT_") and name not in known]
+    return {name: near for name in candidates if (near := _near(name, known, 0.85))}
+
+
+def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    # Source: XDG Base Directory Specification: a relative path in these variables is to be ignored.
+    base = environ.get(variable, "")
+    if base.startswith("/"):
+        return Path(base, "gpualert")
+    return Path(environ.get("HOME") or Path("~").expanduser(), default, "gpualert")
+
+
+def _bare(environ: Mapping[str, str]) -> Settings:
+    origin = {"home": "GPUALERT_HOME"} if environ.get("GPUALERT_HOME") else {}
+    return Settings(home=state_folder(environ), origins=frozen(origin))
+
+
+def _apply(settings: Settings, written: Mapping[str, object], source: str) -> Settings:
+    for key, raw in written.items():
+        option = OPTIONS.get(key)
+        if option is None:
+            near = _near(key, OPTIONS)
+            raise ConfigError(source, "no such setting" + (f"; did you mean '{near}'?" if near else ""), key)
+        if option.variable_only:
+            raise ConfigError(source, f"can only be set by the variable {option.variable}", key)
+        if raw not in ("", "~", "null"):
+            settings = _set(settings, option, raw, source, key)
+    return settings
+
+
+def _set(settings: Settings, option: Option, raw: object, origin: str, named: str) -> Settings:
+    try:
+        value = option.parse(raw)
+    except ValueError as error:
+        raise ConfigError(origin, str(error), "" if named == origin else named) from None
+    origins = frozen({**settings.origins, option.key: origin})
+    *section, name = option.attributes
+    if not section:
+        return replace(settings, origins=origins, **{name: value})
+    changed = replace(getattr(settings, section[0]), **{name: value})
+    return replace(settings, origins=origins, **{section[0]: changed})
+
+
+def _read_file(file: Path) -> dict[str, object]:
+    """Return the keys that `file` sets, dotted; empty where there is no such file."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(str(file), error.strerror or str(error)) from None
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        _refuse_untrusted(file, found)
+        written = _flatten(_parse_yaml(file, stream.read(_MAX_FILE_BYTES + 1)), str(file))
+    for option in OPTIONS.values():
+        if option.secret and written.get(option.key) and found.st_mode & 0o077:
+            raise ConfigError(str(file), f"others may read this file: chmod 600 {file}", option.key)
+    return written
+
+
+def _refuse_untrusted(file: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ConfigError(str(file), "is not a regular file")
+    if found.st_uid not in (0, os.geteuid()):
+        raise ConfigError(str(file), f"belongs to user {found.st_uid}")
+    if found.st_mode & stat.S_IWOTH:
+        raise ConfigError(str(file), f"anybody may change this file: chmod o-w {file}")
+    if found.st_size > _MAX_FILE_BYTES:
+        raise ConfigError(str(file), f"has {found.st_size} bytes; {_MAX_FILE_BYTES} is the most")
+
+
+def _parse_yaml(file: Path, data: bytes) -> object:
+    import yaml  # costs 10 ms, and most machines have no file
+
+    try:
+        # Every scalar stays text: `on` is no boolean, and a file's words are parsed as a variable's are.
+        return yaml.load(data, Loader=yaml.BaseLoader)  # builds only str, list and dict
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or str(error) or type(error).__name__
+        raise ConfigError(str(file), (f"line {mark.line + 1}: " if mark else "") + f"is no YAML: {reason}") from None
+
+
+def _flatten(parsed: object, source: str, prefix: str = "") -> dict[str, object]:
+    if parsed is None or parsed == "":
+        return {}
+    if not isinstance(parsed, dict):
+        raise ConfigError(source, "must hold keys and values, not " + _kind(parsed), prefix.rstrip("."))
+    flat: dict[str, object] = {}
+    sections = {option.attributes[0] for option in OPTIONS.values() if len(option.attributes) > 1}
+    for key, value in parsed.items():
+        name = f"{prefix}{key}"
+        flat.update(_flatten(value, source, name + ".") if name in sections else {name: value})
+    return flat
+
+
+def _kind(parsed: object) -> str:
+    return "a list" if isinstance(parsed, list) else f"'{parsed}'"
+
+
+def _near(name: str, known: Mapping[str, Any] | set[str], cutoff: float = 0.6) -> str:
+    import difflib  # only on the way to an error
+
+    last = {key.rsplit(".", 1)[-1]: key for key in known}
+    return next(iter(difflib.get_close_matches(name, known, 1, cutoff)), "") or last.get(name, "")
