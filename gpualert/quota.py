@@ -55,12 +55,3 @@ def packing_order(sizes: Sequence[tuple[bool, int]]) -> list[int]:
         Logs first and as given (they say why), then the small before the large, so that most go along.
     """
     return sorted(range(len(sizes)), key=lambda i: (0, i) if sizes[i][0] else (1, sizes[i][1]))
-
-
-def size_text(size_bytes: float) -> str:
-    """Return a size as people read it: `812 B`, `1.5 MB`; powers of ten, as the settings count."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(size_bytes) < 999.5:
-            return f"{size_bytes:.0f} {unit}" if unit == "B" or size_bytes >= 99.5 else f"{size_bytes:.1f} {unit}"
-        size_bytes /= 1000
-    return f"{size_bytes:.1f} TB"
