@@ -1,0 +1,129 @@
+"""Which steps of a run are done, and who is at it: markers and a lock, so that each step happens once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpualert.errors import LockTimeoutError
+from gpualert.files import make_private_folder
+
+_FIRST_PAUSE_S = 60.0
+_LONGEST_PAUSE_S = 6 * 3600.0
+MAX_TRIES = 12
+
+
+@contextmanager
+def locked(path: Path, timeout_s: float) -> Iterator[None]:
+    """
+    Hold an advisory lock on a file; the file stays behind and means nothing.
+
+    Args:
+        path: The lock file; its folder must exist.
+        timeout_s: The longest wait; 0 tries once.
+
+    Raises:
+        LockTimeoutError: Another process held it all the while.
+        OSError: The file system has no locks, or the file cannot be made.
+    """
+    from filelock import FileLock, Timeout  # costs 25 ms
+
+    lock = FileLock(path, timeout=timeout_s, mode=0o600, poll_interval=0.02, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise LockTimeoutError(path, timeout_s) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True)
+class Claims:
+    """
+    The steps of one run that are done.
+
+    A marker is made after its step.  Whoever is killed in between leaves the step to be repeated; each step therefore
+    gives the same result again.
+
+    Attributes:
+        folder: `claims/` of the run directory.
+    """
+
+    folder: Path
+
+    @classmethod
+    def of(cls, run_path: Path) -> Claims:
+        """Return the claims of a run, making their folder."""
+        folder = run_path / "claims"
+        make_private_folder(folder)
+        return cls(folder)
+
+    @contextmanager
+    def held(self, timeout_s: float) -> Iterator[None]:
+        """
+        Be the only one who works on this run.
+
+        Raises:
+            LockTimeoutError, OSError: As `locked`.
+        """
+        with locked(self.folder / "lock", timeout_s):
+            yield
+
+    def has(self, step: str) -> bool:
+        """Say whether a step is done."""
+        return (self.folder / step).exists()
+
+    def mark(self, step: str) -> None:
+        """Remember, through a crash of the machine too, that a step is done."""
+        fd = os.open(self.folder / step, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def count_try(self) -> int:
+        """Count one more try at the whole; return how many there were before."""
+        fd = os.open(
+            self.folder / "tries", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        try:
+            os.write(fd, b".")
+            return os.fstat(fd).st_size - 1
+        finally:
+            os.close(fd)
+
+
+def is_done(run_path: Path, step: str) -> bool:
+    """Say whether a step of a run is done, making no folder."""
+    return (run_path / "claims" / step).exists()
+
+
+def tries(run_path: Path) -> int:
+    """Return how often somebody began to work on a run."""
+    try:
+        return (run_path / "claims" / "tries").stat().st_size
+    except OSError:
+        return 0
+
+
+def is_due(run_path: Path, now: float | None = None) -> bool:
+    """
+    Say whether a run that was begun and not finished is worth another try now.
+
+    The pause doubles with each try up to six hours, and after `MAX_TRIES` there is none.
+    """
+    try:
+        found = (run_path / "claims" / "tries").stat()
+    except OSError:
+        return True
+    if found.st_size >= MAX_TRIES:
+        return False
+    # The first is free: it was most likely killed with its job.
+    pause_s = 0.0 if found.st_size < 2 else min(_FIRST_PAUSE_S * 2.0 ** (found.st_size - 2), _LONGEST_PAUSE_S)
+    return (time.time() if now is None else now) - found.st_mtime >= pause_s

@@ -1,0 +1,52 @@
+"""What is left of a run once its directory is removed: one line in `history.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpualert.files import open_regular
+from gpualert.model import SCHEMA
+
+
+def remember(state: Path, run_id: str, what: Mapping[str, Any]) -> None:
+    """
+    Add one line to the history of a state folder.
+
+    Raises:
+        OSError: It cannot be written; the run must stay then.
+    """
+    line = json.dumps({"schema": SCHEMA, "run_id": run_id, **what}, ensure_ascii=True, separators=(",", ":"))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(state / "history.jsonl", flags, 0o600)
+    try:
+        # One write: lines of two processes do not mix.
+        os.write(fd, line.encode("ascii") + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_history(state: Path) -> Iterator[dict[str, Any]]:
+    """
+    Yield what is remembered, oldest first, each run once; nothing where there is no history.
+
+    A line that was cut off by a crash is skipped.
+    """
+    seen: set[str] = set()
+    try:
+        file = os.fdopen(open_regular(state / "history.jsonl"), "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict) and found.get("run_id") not in seen:
+                seen.add(str(found.get("run_id")))
+                yield found

@@ -1,0 +1,98 @@
+"""State folders, and the runs in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gpualert.errors import GpualertError, UnsafeFileError
+from gpualert.files import open_folder
+
+_NEAR_NAMES = 5
+
+
+class NoSuchRunError(GpualertError):
+    """
+    No run has the name that was asked for.
+
+    Attributes:
+        word: What was asked for.
+        near: Names of runs that come close, newest first.
+    """
+
+    def __init__(self, word: str, near: Iterable[str], reason: str = "no such run") -> None:
+        self.word, self.near = word, tuple(near)
+        hint = f"; did you mean {', '.join(self.near)}?" if self.near else "; see: gpualert runs"
+        super().__init__(f"cannot find run '{word}': {reason}{hint}")
+
+
+def state_folders(home: Path, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """
+    Return the folders that may hold runs: the state folder, then those the shim fell back to.
+
+    A fallback counts only where it is private and ours; a stranger may have made it in /tmp.
+    """
+    bases = dict.fromkeys([environ.get("TMPDIR") or "/tmp", "/tmp", "/dev/shm"])
+    fallbacks = [Path(base, f"gpualert-{os.geteuid()}") for base in bases]
+    return [home, *(folder for folder in fallbacks if folder != home and _is_private(folder))]
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        with open_folder(folder) as fd:
+            return os.fstat(fd).st_mode & 0o077 == 0
+    except (OSError, UnsafeFileError):
+        return False
+
+
+def state_of(run_path: Path) -> Path:
+    """Return the state folder that a run directory lies in."""
+    return run_path.parent.parent
+
+
+def run_paths(folders: Iterable[Path]) -> list[Path]:
+    """Return every run directory, oldest first; the names sort by time."""
+    found = [path for folder in folders for path in _children(folder / "runs") if not path.name.startswith(".")]
+    return sorted(found, key=lambda path: path.name)
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def find_run(word: str, folders: Iterable[Path]) -> Path:
+    """
+    Return the run directory that a user means.
+
+    Args:
+        word: `last`, a run id, any part of one that only one run has, or the path of a run directory.
+        folders: The state folders to look in.
+
+    Raises:
+        NoSuchRunError: None is meant, or more than one.
+    """
+    if "/" in word and Path(word).is_dir():
+        return Path(word).absolute()
+    paths = run_paths(folders)
+    if word == "last" and paths:
+        return paths[-1]
+    exact = [path for path in paths if path.name == word]
+    starting = exact or [path for path in paths if path.name.startswith(word)]
+    matching = starting or [path for path in paths if word in path.name]
+    if word and len(matching) == 1:
+        return matching[0]
+    if word and matching:
+        near = [path.name for path in reversed(matching[-_NEAR_NAMES:])]
+        raise NoSuchRunError(word, near, f"{len(matching)} runs have that in their name")
+    raise NoSuchRunError(word, _near(word, [path.name for path in reversed(paths)]))
+
+
+def _near(word: str, names: list[str]) -> list[str]:
+    import difflib  # only on the way to an error
+
+    return difflib.get_close_matches(word, names, _NEAR_NAMES, 0.5) or names[:_NEAR_NAMES]
