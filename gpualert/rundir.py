@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -239,7 +239,7 @@ class _Record:
 
     path: Path
     file: str
-    values: Mapping[str, str] = frozen()
+    values: Mapping[str, str] = field(default_factory=frozen)
 
     def text(self, key: str) -> str:
         return self.values.get(key, "")

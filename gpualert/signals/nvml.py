@@ -61,7 +61,7 @@ def snapshot_gpus(limit_s: float = _LIMIT_S) -> GpuSnapshot:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
         return GpuSnapshot(absent="no NVIDIA driver on this host")
-    command = [sys.executable, "-m", "gpualert.signals.nvml"]
+    command = [sys.executable, "-E", "-m", "gpualert.signals.nvml"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         printed, _ = process.communicate(timeout=limit_s)

@@ -1,0 +1,34 @@
+"""What tests share: a state folder of their own, and run directories with sensible defaults."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from rundirs import RunBuilder
+
+
+@pytest.fixture(autouse=True)
+def private_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every test away from the user's own state, settings and runs."""
+    for name in [name for name in os.environ if name.startswith("GPUALERT_")]:
+        monkeypatch.delenv(name)
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("GPUALERT_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Return the state folder; nothing in it exists yet."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def make_run(state: Path) -> RunBuilder:
+    """Return a builder of run directories in the state folder."""
+    return RunBuilder(state)
