@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +66,23 @@ def processes_of(run_id: str) -> list[int]:
     mark = b"GPUALERT_RUN_ID=" + run_id.encode()
     ours = {os.getpid(), os.getppid()}
     return [pid for pid in _own_processes() if pid not in ours and mark in _environment(pid) and is_alive(pid)]
+
+
+def has_open(pid: int, files: Iterable[Path]) -> bool:
+    """Say whether a process has one of the files open."""
+    wanted = {found for found in map(_identity, files) if found}
+    try:
+        return any(_identity(link) in wanted for link in (_PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return False
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _own_processes() -> Iterator[int]:
