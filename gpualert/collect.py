@@ -1,0 +1,183 @@
+"""Gather what is known of a run beside its logs: the facts that vote on its verdict, and the machine's state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from gpualert.errors import RunDirError
+from gpualert.model import SCHEMA, Evidence, Facts, Run
+from gpualert.rundir import read_run
+from gpualert.settle import Logs
+from gpualert.signals.cgroup import oom_kills, owns_cgroup
+from gpualert.signals.host import HostSnapshot, snapshot_host
+from gpualert.signals.nvml import Gpu, GpuSnapshot, snapshot_gpus
+from gpualert.signals.process import this_machine
+from gpualert.standing import Standing
+from gpualert.state import run_paths, state_of
+
+# Source: Slurm, sbatch(1) "OUTPUT ENVIRONMENT VARIABLES" and gres.conf(5).
+_SLURM_GPU_VARIABLES = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS", "GPU_DEVICE_ORDINAL")
+_MIB_IN_GIB = 1024
+
+
+@dataclass(frozen=True)
+class Collected:
+    """
+    What is known of a run.
+
+    Attributes:
+        facts: What votes on the verdict.
+        logs: What can be read of its logs.
+        host, gpus: The machine as it is now; None where the run was on another one.
+    """
+
+    facts: Facts
+    logs: Logs
+    host: HostSnapshot | None
+    gpus: GpuSnapshot | None
+
+
+def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] = os.environ) -> Collected:
+    """
+    Gather what is known of a run.
+
+    Args:
+        environ: The job's own environment where we were started by its shim; it tells what was allotted.
+    """
+    here = run.start is not None and run.start.host == this_machine().host
+    host = snapshot_host([run.cwd, "/dev/shm"]) if here else None
+    gpus = snapshot_gpus() if here else None
+    kills, hint = _oom(run)
+    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ())]
+    if run.start and not here:
+        not_read.append(f"the machine: the run was on {run.start.host or 'another host'}")
+    facts = Facts(
+        status=run.exit.status if run.exit else None,
+        signal=run.exit.signal if run.exit else None,
+        timed_out=bool(run.exit and run.exit.timed_out),
+        oom_kills=kills,
+        duration_s=duration_s(run),
+        host=(run.start.node or run.start.host) if run.start else "",
+        gpu_allotted=gpu_allotted(environ, gpus) if here and environ.get("GPUALERT_RUN_ID") == run.run_id else None,
+        evidence=(*_ending(run, standing), *hint),
+        not_read=tuple(not_read),
+    )
+    return Collected(facts, logs, host, gpus)
+
+
+def duration_s(run: Run) -> float | None:
+    """Return how long a run took; None where that is not known, or the clock was set back meanwhile."""
+    if not run.start or not run.exit or run.exit.ended_at < run.start.started_at:
+        return None
+    return run.exit.ended_at - run.start.started_at
+
+
+def gpu_allotted(environ: Mapping[str, str], gpus: GpuSnapshot | None) -> bool | None:
+    """Say whether the job had a GPU to use, by what it was told and what is there; None where neither says."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        # Source: CUDA C++ Programming Guide, "CUDA environment variables"; Slurm sets NoDevFiles where there is none.
+        return visible.strip() not in ("", "-1", "NoDevFiles")
+    if environ.get("SLURM_JOB_ID"):
+        return any(environ.get(name) for name in _SLURM_GPU_VARIABLES)
+    if Path("/dev/nvidia0").exists() or (gpus and gpus.gpus):
+        return True
+    return False if gpus and gpus.absent else None
+
+
+def _oom(run: Run) -> tuple[int | None, tuple[Evidence, ...]]:
+    """Return the kills in the run's own control group; those in a shared one are no more than a hint."""
+    kills = oom_kills(run)
+    if not kills or owns_cgroup(run, runs_beside(run)):
+        return kills, ()
+    text = f"{kills} oom_kill in the control group while this run was in it, together with other processes"
+    return None, (Evidence("cgroup", "", 0, text, parameters={"oom_kills": kills, "shared": 1}),)
+
+
+def _ending(run: Run, standing: Standing) -> tuple[Evidence, ...]:
+    """Say in words of our own what is known of an end that nobody saw."""
+    if standing is not Standing.LOST or not run.start:
+        return ()
+    here = this_machine()
+    if run.start.host == here.host and run.start.boot_id != here.boot_id:
+        return (Evidence("host", "", 0, f"{run.start.host} was started anew while the run was under way"),)
+    return (Evidence("host", "", 0, "the job and what recorded it are gone, and there is no exit record"),)
+
+
+def runs_beside(run: Run) -> Iterable[Run]:
+    """Yield the other runs in the same state folder that can be read."""
+    for path in run_paths([state_of(run.path)]):
+        if path.name == run.path.name:
+            continue
+        try:
+            yield read_run(path)
+        except RunDirError:
+            continue
+
+
+def evidence_json(found: Collected) -> dict[str, Any]:
+    """Return what `evidence.json` holds."""
+    return {
+        "schema": SCHEMA,
+        "facts": plain(found.facts),
+        "logs": plain(found.logs.files),
+        "host": plain(found.host),
+        "gpus": plain(found.gpus),
+        "machine": machine_rows(found),
+        "not_read": list(found.facts.not_read),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return frozen data as JSON knows it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def machine_rows(found: Collected) -> list[tuple[str, str]]:
+    """Return the machine as pairs of label and value, for a message."""
+    host, gpus = found.host, found.gpus
+    rows = []
+    if host:
+        rows.append(("System", f"{host.kernel}, {host.cpu_count} CPUs, load {host.load_1m}"))
+        if host.memory_total_mib and host.memory_available_mib is not None:
+            rows.append(("Memory", f"{_gib(host.memory_available_mib)} of {_gib(host.memory_total_mib)} free"))
+        for disk in host.disks:
+            inodes = "" if disk.free_inodes != 0 else ", no inodes left"
+            rows.append((f"Disk {disk.path}", f"{_gib(disk.free_mib)} of {_gib(disk.total_mib)} free{inodes}"))
+    if gpus and gpus.absent:
+        rows.append(("GPUs", gpus.absent))
+    elif gpus:
+        rows.append(("NVIDIA driver", f"{gpus.driver}, CUDA {gpus.cuda or 'unknown'}, {len(gpus.gpus)} GPUs"))
+        rows += [(f"GPU {gpu.index}", _gpu_text(gpu)) for gpu in gpus.gpus]
+    return rows
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / _MIB_IN_GIB:.1f} GiB"
+
+
+def _gpu_text(gpu: Gpu) -> str:
+    """Say in one line what a card told of itself."""
+    parts = [gpu.name or "no name"]
+    if gpu.memory_used_mib is not None and gpu.memory_total_mib:
+        parts.append(f"{_gib(gpu.memory_used_mib)} of {_gib(gpu.memory_total_mib)} used")
+    if gpu.temperature_c is not None:
+        parts.append(f"{gpu.temperature_c} °C")
+    if gpu.ecc_uncorrected:
+        parts.append(f"{gpu.ecc_uncorrected} uncorrected ECC errors since the driver was loaded")
+    if gpu.remap_pending:
+        parts.append("a memory row waits to be remapped: reset the card")
+    return ", ".join(parts)
