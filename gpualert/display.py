@@ -41,19 +41,16 @@ def shorten(text: str, limit: int) -> str:
     """
     Return `text` in at most `limit` characters, its middle replaced by an ellipsis.
 
-    From a limit of 120 on, the ellipsis says how many characters went.
+    From a limit of 120 on, the ellipsis says how many characters went, give or take the width of that number.
     """
     if len(text) <= limit:
         return text
-    gap = "…" if limit < 120 else f" [... {len(text) - limit + 42:,} characters left out ...] "
+    gap = "…"
+    if limit >= 120:
+        gap = " [... 1,234 characters left out ...] "
+        gap = f" [... {len(text) - limit + len(gap):,} characters left out ...] "
     tail = (limit - len(gap)) // 3
     return text[: limit - len(gap) - tail] + gap + text[len(text) - tail :]
-
-
-def last_painted(line: str) -> str:
-    """Return what a terminal would still show of a line that was painted over with carriage returns."""
-    parts = line.rstrip("\r").split("\r")
-    return next((part for part in reversed(parts) if part.strip()), parts[-1])
 
 
 def size(n_bytes: float) -> str:
