@@ -324,6 +324,7 @@ class Artifact:
         reason: Why it does not, or how it was shortened; "" for a file sent whole.
         content: The bytes to attach (already redacted and perhaps compressed); empty when not attached.
         omitted_lines: How many lines were left out of the middle.
+        redactions: How many secrets were taken out of `content`.
     """
 
     name: str
@@ -334,3 +335,4 @@ class Artifact:
     content: bytes = b""
     media_type: str = "application/octet-stream"
     omitted_lines: int = 0
+    redactions: int = 0
