@@ -41,7 +41,15 @@ def settle(run: Run, limit_s: float = LIMIT_S, quiet_s: float = QUIET_S) -> Logs
     Where some are left, we wait until they have been quiet for `quiet_s`, and never longer than `limit_s`.
     """
     left = _wait(run, limit_s, quiet_s)
-    streams = [_extended(stream) if left else stream for stream in run.streams]
+    return _logs(run, [_extended(stream) if left else stream for stream in run.streams])
+
+
+def readable_logs(run: Run) -> Logs:
+    """Return the logs of a run as they are now, waiting for nobody."""
+    return _logs(run, run.streams)
+
+
+def _logs(run: Run, streams: Iterable[Stream]) -> Logs:
     found = [_log_file(stream.path.name, stream.path, stream.start, stream.end) for stream in streams if stream.path]
     found += [_log_file(str(path), path, 0, None) for path in _engine_logs(run)]
     uncaptured = [_uncaptured(stream) for stream in streams if not stream.path]

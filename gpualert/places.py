@@ -1,0 +1,43 @@
+"""Where the files that are no Python lie: beside the package in a checkout, inside it once installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpualert.errors import GpualertError
+
+_PACKAGE = Path(__file__).parent
+
+# What a user calls it, and where it lies in a checkout.
+PLACES = {
+    "bash": "bash",
+    "hooks": "hooks",
+    "snakemake": "workflows/snakemake",
+    "nextflow": "workflows/nextflow",
+    "format": "gpualert/FORMAT.md",
+}
+
+
+def place(what: str) -> Path:
+    """
+    Return the folder (or file) of that name.
+
+    Raises:
+        GpualertError: This installation lacks it.
+    """
+    inside = _PACKAGE / "_files" / PLACES[what]
+    candidates = [_PACKAGE / "FORMAT.md"] if what == "format" else [inside, _PACKAGE.parent / PLACES[what]]
+    found = next((path for path in candidates if path.exists()), None)
+    if found is None:
+        raise GpualertError(f"cannot find '{what}': this installation lacks {inside}; install gpualert-shim again")
+    return found
+
+
+def shim() -> Path:
+    """
+    Return the shell script that runs jobs.
+
+    Raises:
+        GpualertError: As `place`.
+    """
+    return place("bash") / "gpualert"
