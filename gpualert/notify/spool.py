@@ -1,0 +1,240 @@
+"""
+The files of the spool; every change is one rename, so that whoever is killed leaves it whole.
+
+    outbox/<name>.eml    a message
+    outbox/<name>.json   its state; the message counts from the moment this exists
+    outbox/sent/         states of delivered messages: the claim that keeps a message from being sent twice
+    outbox/dead/         states and messages that were refused for good
+    outbox/pause         until when nothing is tried, because the channel itself does not work
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpualert.errors import GpualertError, UnsafeFileError
+from gpualert.files import make_private_folder, read_regular, write_atomically
+from gpualert.model import SCHEMA
+
+_STATE_BYTES = 1 << 20
+_MESSAGE_BYTES = 1 << 30
+
+
+class SpoolError(GpualertError):
+    """
+    A file of the spool cannot be trusted.
+
+    Attributes:
+        path: The file.
+        reason: Why it was refused.
+        lasting: Whether it will be as bad the next time; a file server that is away for a moment is not.
+    """
+
+    def __init__(self, path: Path, reason: str, *, lasting: bool = True) -> None:
+        self.path, self.reason, self.lasting = path, reason, lasting
+        super().__init__(f"cannot use '{path}': {reason}")
+
+
+@dataclass(frozen=True)
+class Queued:
+    """
+    The state of one message.
+
+    Attributes:
+        mail_from, to: The envelope; `to` shrinks when only some recipients took the message.
+        run_path: The run it speaks of; "" where there is none.
+        queued_at, next_at: When it came, and from when on it may be tried.
+        tries: How often it was tried.
+        last_error: Why it is still here; "" before the first try.
+        reduced: Its attachments were left out, because the server refused the size.
+        refused: Recipients that were refused for good while others took it, each with the reason.
+    """
+
+    message_id: str
+    mail_from: str
+    to: tuple[str, ...]
+    queued_at: float
+    run_path: str = ""
+    next_at: float = 0.0
+    tries: int = 0
+    last_error: str = ""
+    reduced: bool = False
+    refused: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its files: it sorts as the run does, and belongs to this Message-ID alone."""
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", self.message_id.strip("<>").split("@")[0])[:100]
+        return f"{readable}-{hashlib.sha256(self.message_id.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True)
+class Pause:
+    """
+    Nothing is tried for a while.
+
+    Attributes:
+        channel: The channel that does not work; another one, or other settings of it, do not wait.
+        until: When it is tried again.
+        times: How often in a row it did not work.
+        reason: Why.
+    """
+
+    channel: str = ""
+    until: float = 0.0
+    times: int = 0
+    reason: str = ""
+
+
+_Record = TypeVar("_Record", Queued, Pause)
+
+
+@dataclass(frozen=True)
+class Spool:
+    """
+    The spool of a state folder.
+
+    Attributes:
+        folder: `outbox/` in the state folder.
+    """
+
+    folder: Path
+
+    @classmethod
+    def of(cls, state: Path) -> Spool:
+        """Return the spool of a state folder, making its folders."""
+        for name in ("sent", "dead"):
+            make_private_folder(state / "outbox" / name)
+        return cls(state / "outbox")
+
+    def has(self, item: Queued) -> bool:
+        """Say whether this message waits, was sent or was refused for good."""
+        return any((self.folder / place / f"{item.name}.json").exists() for place in (".", "sent", "dead"))
+
+    def add(self, item: Queued, message: bytes) -> None:
+        """Keep a new message."""
+        write_atomically(self.folder / f"{item.name}.eml", message)
+        self.update(item)
+
+    def update(self, item: Queued) -> None:
+        """Keep the new state of a message."""
+        write_atomically(self.folder / f"{item.name}.json", _encoded(asdict(item)))
+
+    def replace_message(self, item: Queued, message: bytes) -> None:
+        """Keep other bytes for a message."""
+        write_atomically(self.folder / f"{item.name}.eml", message)
+        self.update(item)
+
+    def states(self) -> list[Path]:
+        """Return the state files of the messages that wait, oldest run first."""
+        return sorted(self.folder.glob("[!.]*.json"))
+
+    def read(self, path: Path) -> Queued:
+        """
+        Read a message's state.
+
+        Raises:
+            SpoolError: It is unreadable or malformed.
+        """
+        item = _decoded(path, Queued)
+        if f"{item.name}.json" != path.name:
+            raise SpoolError(path, f"it speaks of another message, {item.message_id!r}")
+        return item
+
+    def message(self, item: Queued) -> bytes:
+        """
+        Return a message's bytes.
+
+        Raises:
+            SpoolError: They are unreadable or empty.
+        """
+        path = self.folder / f"{item.name}.eml"
+        data = _read(path, _MESSAGE_BYTES)
+        if not data:
+            raise SpoolError(path, "it is empty")
+        return data
+
+    def claim_sent(self, item: Queued) -> None:
+        """Remember that a message was delivered, and drop it."""
+        (self.folder / f"{item.name}.json").rename(self.folder / "sent" / f"{item.name}.json")
+        (self.folder / f"{item.name}.eml").unlink(missing_ok=True)
+
+    def park(self, name: str) -> None:
+        """Put the files of a message aside for good."""
+        for suffix in (".json", ".eml"):
+            with suppress(FileNotFoundError):
+                (self.folder / f"{name}{suffix}").rename(self.folder / "dead" / f"{name}{suffix}")
+
+    def sweep(self) -> None:
+        """Finish what a killed sender left half done: its claim or its verdict stands, the message still lies here."""
+        for path in self.folder.glob("[!.]*.eml"):
+            state = f"{path.stem}.json"
+            if not (self.folder / state).exists():
+                if (self.folder / "sent" / state).exists():
+                    path.unlink(missing_ok=True)
+                elif (self.folder / "dead" / state).exists():
+                    path.rename(self.folder / "dead" / path.name)
+
+    def pause(self) -> Pause:
+        """Return the pause in force; one that has long passed where there is none, or it cannot be read."""
+        try:
+            return _decoded(self.folder / "pause", Pause)
+        except SpoolError:
+            return Pause()
+
+    def set_pause(self, pause: Pause | None) -> None:
+        """Pause; None ends it."""
+        path = self.folder / "pause"
+        if pause is not None:
+            write_atomically(path, _encoded(asdict(pause)))
+        elif path.exists():
+            path.unlink(missing_ok=True)
+
+
+def _encoded(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps({"schema": SCHEMA, **values}, indent=1) + "\n").encode()
+
+
+def _read(path: Path, limit_bytes: int) -> bytes:
+    try:
+        return read_regular(path, limit_bytes)
+    except UnsafeFileError as error:
+        raise SpoolError(path, error.reason) from error
+    except OSError as error:
+        gone = isinstance(error, FileNotFoundError)
+        raise SpoolError(path, error.strerror or str(error), lasting=gone) from error
+
+
+def _decoded(path: Path, kind: type[_Record]) -> _Record:
+    """Read one of our records: known keys of the right type, unknown ones skipped, none missing that has no default."""
+    try:
+        values = json.loads(_read(path, _STATE_BYTES))
+    except ValueError as error:
+        raise SpoolError(path, f"it is no JSON: {error}") from None
+    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
+        raise SpoolError(path, f"it is no record of schema {SCHEMA}")
+    known: dict[str, Any] = {}
+    for field in fields(kind):
+        if field.name in values:
+            known[field.name] = _checked(path, field.name, str(field.type), values[field.name])
+        elif field.default is MISSING:
+            raise SpoolError(path, f"key '{field.name}' is missing")
+    return kind(**known)
+
+
+def _checked(path: Path, key: str, kind: str, value: object) -> object:
+    """Return `value` as the type called `kind`."""
+    if kind == "tuple[str, ...]" and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if type(value).__name__ == kind:
+        return value
+    raise SpoolError(path, f"key '{key}': {value!r} is no {kind}")
