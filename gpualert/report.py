@@ -156,6 +156,8 @@ def build_report(
     """
     clean = Cleaner(redactions)
     withheld = not run.options.log
+    if withheld:
+        artifacts = [replace(item, attached=False, content=b"", reason="not sent: --no-log") for item in artifacts]
     points = [] if withheld else [_point(clean, item) for item in verdict.evidence[:_MOST_EVIDENCE]]
     root = verdict.evidence[0] if verdict.evidence else None
     return Report(

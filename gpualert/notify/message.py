@@ -54,7 +54,8 @@ def envelope(settings: Settings, to: Sequence[str] = ()) -> Envelope:
         to: What the run asked for; it replaces the settings' own.
     """
     here = f"{pwd.getpwuid(os.geteuid()).pw_name}@{os.uname().nodename}" if not settings.sender else ""
-    recipients = tuple(to) or settings.to or (parseaddr(settings.sender)[1] or here,)
+    asked = tuple(to) or settings.to or (settings.sender or here,)
+    recipients = tuple(parseaddr(address)[1] or address for address in asked)
     header_from = settings.sender or (recipients[0] if settings.mail == "smtp" else here)
     return Envelope(header_from, settings.envelope_from or parseaddr(header_from)[1], recipients)
 
@@ -96,9 +97,10 @@ def without_attachments(message: bytes) -> bytes | None:
     """Return a message of `compose` with a word in place of its attachments; None where it has none."""
     headers = BytesHeaderParser(policy=SMTP).parsebytes(message[: message.index(b"\r\n\r\n") + 4])
     boundary = b"--" + str(headers.get_boundary()).encode()
-    head, body, *attachments, _ = message.split(boundary)
-    if not attachments:
+    parts = message.split(boundary)
+    if len(parts) < 4:
         return None
+    head, body, *attachments, _ = parts
     names = [BytesHeaderParser(policy=SMTP).parsebytes(part.lstrip()[:4096]).get_filename() for part in attachments]
     note = EmailMessage(policy=SMTP)
     listed = ", ".join(shorten(visible(str(name)), _NAME_LIMIT) for name in names)
