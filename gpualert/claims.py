@@ -87,11 +87,9 @@ class Claims:
         finally:
             os.close(fd)
 
-    def count_try(self) -> int:
-        """Count one more try at the whole; return how many there were before."""
-        fd = os.open(
-            self.folder / "tries", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+    def count(self, what: str) -> int:
+        """Count one more `what`, such as a try at the whole; return how many there were before."""
+        fd = os.open(self.folder / what, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.write(fd, b".")
             return os.fstat(fd).st_size - 1

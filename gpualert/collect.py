@@ -156,7 +156,7 @@ def machine_rows(found: Collected) -> list[tuple[str, str]]:
             rows.append(("Memory", f"{_gib(host.memory_available_mib)} of {_gib(host.memory_total_mib)} free"))
         for disk in host.disks:
             inodes = "" if disk.free_inodes != 0 else ", no inodes left"
-            rows.append((f"Disk {disk.path}", f"{_gib(disk.free_mib)} of {_gib(disk.total_mib)} free{inodes}"))
+            rows.append(("Disk", f"{_gib(disk.free_mib)} of {_gib(disk.total_mib)} free{inodes}: {disk.path}"))
     if gpus and gpus.absent:
         rows.append(("GPUs", gpus.absent))
     elif gpus:

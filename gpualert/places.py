@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from gpualert.errors import GpualertError
@@ -31,6 +32,16 @@ def place(what: str) -> Path:
     if found is None:
         raise GpualertError(f"cannot find '{what}': this installation lacks {inside}; install gpualert-shim again")
     return found
+
+
+def python_command(*words: str) -> list[str]:
+    """
+    Return the command that starts this very installation with `words`.
+
+    -E and a sys.path without the working directory: the job's PYTHONPATH, or a json.py that lies about, cannot stop us.
+    """
+    main = "import sys; sys.path[:1] = [sys.argv.pop(1)]; from gpualert.__main__ import main; sys.exit(main())"
+    return [sys.executable, "-E", "-c", main, str(_PACKAGE.parent), *words]
 
 
 def shim() -> Path:

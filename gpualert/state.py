@@ -34,8 +34,17 @@ def state_folders(home: Path, environ: Mapping[str, str] = os.environ) -> list[P
     A fallback counts only where it is private and ours; a stranger may have made it in /tmp.
     """
     bases = dict.fromkeys([environ.get("TMPDIR") or "/tmp", "/tmp", "/dev/shm"])
-    fallbacks = [Path(base, f"gpualert-{os.geteuid()}") for base in bases]
+    fallbacks = [Path(base, _fallback_name()) for base in bases]
     return [home, *(folder for folder in fallbacks if folder != home and _is_private(folder))]
+
+
+def is_fallback(folder: Path) -> bool:
+    """Say whether a state folder is one that the shim takes where it cannot use the right one."""
+    return folder.name == _fallback_name()
+
+
+def _fallback_name() -> str:
+    return f"gpualert-{os.geteuid()}"
 
 
 def _is_private(folder: Path) -> bool:

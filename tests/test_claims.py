@@ -57,7 +57,7 @@ def test_claims_are_private_whatever_the_umask(tmp_path: Path) -> None:
     try:
         claims = Claims.of(tmp_path)
         claims.mark("sent")
-        claims.count_try()
+        claims.count("tries")
         with claims.held(1):
             modes = {path.name: path.stat().st_mode & 0o777 for path in [claims.folder, *claims.folder.iterdir()]}
     finally:
@@ -69,16 +69,16 @@ def test_tries_are_counted_and_spaced_and_end(tmp_path: Path) -> None:
     now = time.time() + 1.0
     assert tries(tmp_path) == 0 and is_due(tmp_path, now)
     claims = Claims.of(tmp_path)
-    assert [claims.count_try() for _ in range(3)] == [0, 1, 2]
+    assert [claims.count("tries") for _ in range(3)] == [0, 1, 2]
     assert tries(tmp_path) == 3
     assert not is_due(tmp_path, now + 60) and is_due(tmp_path, now + 121)
     for _ in range(MAX_TRIES - 3):
-        claims.count_try()
+        claims.count("tries")
     assert not is_due(tmp_path, now + 1e9)
 
 
 def test_the_first_resumption_is_at_once(tmp_path: Path) -> None:
-    Claims.of(tmp_path).count_try()
+    Claims.of(tmp_path).count("tries")
     assert is_due(tmp_path)
 
 

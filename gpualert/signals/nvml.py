@@ -2,7 +2,7 @@
 A snapshot of GPUs and driver through NVIDIA's management library.
 
 The library may hang or crash where a card is broken, which is just when we ask: another process does, for a bounded
-time.  Run as `python -m gpualert.signals.nvml` it prints the snapshot as JSON.
+time.  Run as a script it prints the snapshot as JSON; it imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def snapshot_gpus(limit_s: float = _LIMIT_S) -> GpuSnapshot:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
         return GpuSnapshot(absent="no NVIDIA driver on this host")
-    command = [sys.executable, "-E", "-m", "gpualert.signals.nvml"]
+    command = [sys.executable, "-E", __file__]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         printed, _ = process.communicate(timeout=limit_s)

@@ -1,0 +1,224 @@
+"""What works in this installation on this host, and what to do where it does not."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from gpualert import __version__
+from gpualert.config import Settings, load_settings
+from gpualert.display import duration, size
+from gpualert.errors import GpualertError
+from gpualert.files import make_private_folder
+from gpualert.places import shim
+from gpualert.rundir import read_run
+from gpualert.signals.nvml import snapshot_gpus
+from gpualert.state import run_paths, state_folders
+
+_TRIAL_LIMIT_S = 20.0
+_LITTLE_SPACE_BYTES = 100 << 20
+_TICK_AGE_S = 600.0
+
+# What the shim uses, and what is lost without it.
+_TOOLS = {
+    "mkfifo": "output is not captured",
+    "tee": "output is not captured",
+    "flock": "a run whose recorder is killed may be taken for running until its job ends",
+    "setsid": "the report may be stopped with the terminal",
+    "env": "signals that the shell ignores stay ignored in the job",
+}
+
+
+class Mark(str, Enum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Check:
+    """
+    One thing that was looked at.
+
+    Attributes:
+        found: What was found.
+        advice: What to do; "" where nothing is to be done.
+    """
+
+    mark: Mark
+    thing: str
+    found: str
+    advice: str = ""
+
+
+def check_all() -> Iterator[Check]:
+    """Look at everything, one after the other; a check that breaks is a failed one."""
+    settings: Settings | None = None
+    try:
+        settings = load_settings()
+        yield Check(Mark.OK, "settings", f"{len(settings.origins)} set, the others at their default")
+    except GpualertError as error:
+        yield Check(Mark.FAIL, "settings", str(error), "until then the defaults are used: correct it")
+    checks: list[Callable[[], Iterator[Check]]] = [_python, _shell, _proc, _trial, _rules, _nvml]
+    if settings:
+        home, chosen = settings.home, settings
+        checks[3:3] = [lambda: _state(home), lambda: _locks(home), lambda: _mail(chosen), lambda: _tick(home)]
+    for check in checks:
+        try:
+            yield from check()
+        except (GpualertError, OSError) as error:
+            yield Check(Mark.FAIL, check.__name__.strip("_"), str(error))
+
+
+def _python() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check(Mark.OK, "python", f"{sys.executable} {version}, gpualert {__version__}")
+
+
+def _shell() -> Iterator[Check]:
+    on_path = shutil.which("gpualert")
+    if on_path:
+        yield Check(Mark.OK, "command", f"{on_path}")
+    else:
+        yield Check(Mark.WARN, "command", "no 'gpualert' on PATH", f"add its folder, or link {shim()} into one on PATH")
+    missing = [f"{tool} ({loss})" for tool, loss in _TOOLS.items() if not shutil.which(tool)]
+    shell = Path("/bin/sh").resolve().name
+    if missing:
+        yield Check(Mark.WARN, "shell", f"/bin/sh is {shell}; missing: {', '.join(missing)}", "install them")
+    else:
+        yield Check(Mark.OK, "shell", f"/bin/sh is {shell}; all tools are there")
+
+
+def _proc() -> Iterator[Check]:
+    if Path("/proc/self/stat").exists():
+        yield Check(Mark.OK, "/proc", "there")
+    else:
+        lost = "start times, boot id and control group are not recorded: a killed run is not told from a running one"
+        yield Check(Mark.WARN, "/proc", f"missing; {lost}", "nothing, where the system has none")
+
+
+def _state(home: Path) -> Iterator[Check]:
+    make_private_folder(home)
+    mode = home.stat().st_mode & 0o777
+    space = os.statvfs(home)
+    free_bytes = space.f_bavail * space.f_frsize
+    found = f"{home}, {size(free_bytes)} free, {len(run_paths([home]))} runs"
+    if home.stat().st_uid != os.geteuid() or mode & 0o077:
+        yield Check(Mark.FAIL, "state folder", f"{home} is open to others (mode {mode:o})", f"chmod 700 {home}")
+    elif free_bytes < _LITTLE_SPACE_BYTES or (space.f_files and space.f_favail < 1000):
+        yield Check(Mark.WARN, "state folder", found + "; that is little", "gpualert prune, or set GPUALERT_HOME")
+    else:
+        yield Check(Mark.OK, "state folder", found)
+    for folder in state_folders(home)[1:]:
+        if count := len(run_paths([folder])):
+            advice = "they were recorded while the state folder could not be used; gpualert runs lists them"
+            yield Check(Mark.WARN, "state folder", f"{count} runs are in {folder}", advice)
+
+
+def _locks(home: Path) -> Iterator[Check]:
+    """Try whether one lock keeps another out."""
+    make_private_folder(home / "locks")
+    path = home / "locks" / "doctor"
+    with path.open("ab") as first, path.open("ab") as second:
+        try:
+            fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            yield Check(Mark.FAIL, "locks", f"{home}: {error.strerror}", "set GPUALERT_HOME to a local disk")
+            return
+        try:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield Check(Mark.OK, "locks", "one process keeps another out")
+            return
+    yield Check(Mark.FAIL, "locks", f"{home}: two hold one lock", "set GPUALERT_HOME to a local disk")
+
+
+def _mail(settings: Settings) -> Iterator[Check]:
+    from gpualert.notify.message import envelope
+
+    sent_by = envelope(settings)
+    where = {
+        "maildir": f"kept in {settings.home / 'mail'}",
+        "smtp": f"by {settings.smtp.host}:{settings.smtp.port} ({settings.smtp.security}) to {', '.join(sent_by.to)}",
+        "sendmail": f"by sendmail to {', '.join(sent_by.to)}",
+        "none": "no messages are sent",
+    }[settings.mail]
+    advice = "" if settings.mail == "maildir" else "try it: gpualert doctor --mail ADDRESS"
+    yield Check(Mark.OK, "mail", where, advice)
+    waiting = len(list((settings.home / "outbox").glob("[!.]*.json")))
+    if waiting:
+        yield Check(Mark.WARN, "outbox", f"{waiting} messages wait", "gpualert tick sends them, and says why it cannot")
+    given_up = len(list((settings.home / "outbox" / "dead").glob("*.json")))
+    if given_up:
+        yield Check(
+            Mark.WARN, "outbox", f"{given_up} messages were refused for good", f"see {settings.home}/outbox/dead"
+        )
+
+
+def _tick(home: Path) -> Iterator[Check]:
+    try:
+        age_s = time.time() - (home / "locks" / "ticked").stat().st_mtime
+    except OSError:
+        age_s = float("inf")
+    if age_s < _TICK_AGE_S:
+        yield Check(Mark.OK, "tick", f"last ran {duration(age_s)} ago")
+    else:
+        last = "never ran" if age_s == float("inf") else f"last ran {duration(age_s)} ago"
+        lost = "runs that are killed with their recorder, and mail that had to wait, are not reported until it does"
+        yield Check(Mark.WARN, "tick", f"{last}: {lost}", "(crontab -l; gpualert crontab) | crontab -")
+
+
+def _trial() -> Iterator[Check]:
+    """Run `true` through the shim, in a state folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="gpualert-doctor-") as folder:
+        environ = {**os.environ, "GPUALERT_HOME": folder, "GPUALERT_POST": "tick", "GPUALERT_PYTHON": sys.executable}
+        environ.pop("GPUALERT_RUN_ID", None)
+        command = ["/bin/sh", str(shim()), "run", "--no-mail", "--", "true"]
+        before = time.monotonic()
+        done = subprocess.run(
+            command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_LIMIT_S, check=False
+        )
+        took_ms = (time.monotonic() - before) * 1000
+        paths = run_paths([Path(folder)])
+        recorded = bool(paths) and read_run(paths[0]).exit is not None
+    if done.returncode == 0 and recorded:
+        yield Check(Mark.OK, "trial run", f"recorded, in {took_ms:.0f} ms")
+    else:
+        said = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}, no record"
+        yield Check(Mark.FAIL, "trial run", said, "jobs run all the same, but are not recorded")
+
+
+def _rules() -> Iterator[Check]:
+    from gpualert.findings import rule_folders
+    from gpualert.rules import load_rules
+
+    rules = load_rules(rule_folders())
+    try:
+        import hyperscan  # noqa: F401
+
+        fast = "with hyperscan"
+    except ImportError:
+        fast = "in plain Python (pip install 'gpualert-shim[fast]' is faster on large logs)"
+    yield Check(Mark.OK, "rules", f"{len(rules.rules)} failure classes, {fast}")
+
+
+def _nvml() -> Iterator[Check]:
+    found = snapshot_gpus()
+    if found.absent:
+        broken = (
+            "" if found.absent.startswith("no NVIDIA driver") else "reports will lack the GPUs: see dmesg, nvidia-smi"
+        )
+        yield Check(Mark.WARN if broken else Mark.OK, "GPUs", found.absent, broken)
+    else:
+        yield Check(Mark.OK, "GPUs", f"{len(found.gpus)} with driver {found.driver}, CUDA {found.cuda}")

@@ -1,0 +1,106 @@
+"""The command line: words in, exit statuses out.  A command's module is imported when the command is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from gpualert import __version__
+from gpualert.errors import ConfigError, GpualertError, RuleError, RunDirError, UsageError
+
+# The command: the module and function that hold it, and what the list of commands says of it.
+_COMMANDS = {
+    "run": ("work:run", "Run a command, keep its log, report its end."),
+    "runs": ("look:runs", "List runs, the newest last."),
+    "show": ("look:show", "Show what happened to a run."),
+    "log": ("look:log", "Print the log of a run."),
+    "classify": ("cause:classify", "Say why a log failed; any file, no run needed."),
+    "rules": ("cause:rules", "List, explain and try the failure rules."),
+    "demo": ("demo:demo", "Run a small failing job through everything and show its report."),
+    "doctor": ("doctor:doctor", "Check this installation: what works, and what to do where it does not."),
+    "config": ("setup:config", "Show every setting, its value and where that comes from."),
+    "crontab": ("setup:crontab", "Print the line for crontab."),
+    "path": ("setup:path", "Say where the files for shells, hooks and workflows lie."),
+    "init": ("work:init", "Print the shell function for an rc file."),
+    "tick": ("work:tick", "Do what waits: lost runs, unfinished reports, unsent mail.  For cron."),
+    "post": ("work:post", "Report an ended run; what the shim starts by itself."),
+    "prune": ("work:prune", "Remove old runs."),
+    "help": ("setup:help_", "Explain a command."),
+    "version": ("setup:version", "Print the version."),
+}
+
+
+class _Commands(click.Group):
+    """The commands, each imported when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(f"gpualert.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS:
+            import difflib  # only on the way to an error
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
+            hint = f"did you mean '{near[0]}'?" if near else "see: gpualert help"
+            raise click.UsageError(f"no such command '{args[0]}'; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="gpualert", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Run a command, keep its log, learn why it failed, get one message."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command; return its exit status: 1 nothing found or a failed check, 2 wrong words or bad input."""
+    try:
+        status = cli.main(list(words), prog_name="gpualert", standalone_mode=False)
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except (UsageError, ConfigError, RunDirError, RuleError) as error:
+        return _complain(str(error), 2)
+    except GpualertError as error:
+        return _complain(str(error), 1)
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has seen enough.  Source: Python, "Note on SIGPIPE".
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        return _complain(str(error), 1)
+    return status if isinstance(status, int) else 0
+
+
+def _complain(text: str, status: int) -> int:
+    from gpualert.display import visible
+
+    print(f"gpualert: {visible(' '.join(text.split()))}", file=sys.stderr)
+    return status

@@ -1,0 +1,221 @@
+"""Commands that look at runs: runs, show, log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from gpualert.cli.common import RUN, folders, print_json, run_path, say, table
+from gpualert.config import load_settings_or_defaults
+from gpualert.display import duration, shorten, visible
+from gpualert.files import open_regular
+from gpualert.history import read_history
+from gpualert.listing import Entry, entry
+from gpualert.model import LogFile
+from gpualert.rundir import read_run
+from gpualert.settle import readable_logs
+from gpualert.state import run_paths
+from gpualert.wording import run_name
+
+_STEP_BYTES = 1 << 20
+
+
+@click.command()
+@click.option("-n", "count", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 for all.")
+@click.option("--failed", is_flag=True, help="Only runs that did not succeed.")
+@click.option("--running", is_flag=True, help="Only runs that have not ended.")
+@click.option("--pruned", is_flag=True, help="What is remembered of runs that were removed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def runs(count: int, failed: bool, running: bool, pruned: bool, as_json: bool) -> int:
+    """List runs, the newest last.  Status 1 when there is none."""
+    if pruned:
+        return _print_history(as_json)
+    wanted = _filter(failed, running)
+    found: list[Entry] = []
+    for path in reversed(run_paths(folders())):
+        if count and len(found) == count:
+            break
+        if wanted is None or (look := entry(path)).status in wanted:
+            found.append(entry(path) if wanted is None else look)
+    found.reverse()
+    if as_json:
+        print_json([_as_json(look) for look in found])
+    elif found:
+        say(table([_row(look) for look in found], ("RUN", "STATUS", "EXIT", "STARTED", "TOOK", "HOST", "COMMAND")))
+    elif sys.stdout.isatty():
+        click.echo("No runs.  Start one: gpualert run -- COMMAND")
+    return 0 if found else 1
+
+
+def _filter(failed: bool, running: bool) -> set[str] | None:
+    """Return the states that are wanted, or None for all."""
+    wanted = {"failed", "lost", "unknown", "unreadable"} if failed else set()
+    return wanted | ({"running", "launching"} if running else set()) or None
+
+
+def _row(look: Entry) -> tuple[str, ...]:
+    state = f"{look.status} {look.failure_class}" if look.failure_class not in ("", "success") else look.status
+    started = "" if look.started_at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(look.started_at))
+    command = look.trouble or look.name or " ".join(look.argv)
+    return (
+        look.run_id,
+        state,
+        "" if look.exit_status is None else str(look.exit_status),
+        started,
+        "" if look.duration_s is None else duration(look.duration_s),
+        visible(look.host),
+        shorten(visible(command), 60 if not look.trouble else 300),
+    )
+
+
+def _as_json(look: Entry) -> dict[str, Any]:
+    return {
+        "run_id": look.run_id,
+        "path": os.fsencode(look.path).decode("utf-8", "replace"),
+        "status": look.status,
+        "class": look.failure_class,
+        "exit_status": look.exit_status,
+        "started_at": look.started_at,
+        "duration_s": look.duration_s,
+        "host": look.host,
+        "name": look.name,
+        "argv": list(look.argv),
+        "trouble": look.trouble,
+    }
+
+
+def _print_history(as_json: bool) -> int:
+    found = [line for folder in folders() for line in read_history(folder)]
+    if as_json:
+        print_json(found)
+    else:
+        rows = [[str(line.get(key, "")) for key in ("run_id", "status", "class", "exit_status")] for line in found]
+        commands = [" ".join(map(str, line.get("command") or ())) for line in found]
+        cells = [
+            [*map(visible, row), shorten(visible(command), 60)] for row, command in zip(rows, commands, strict=True)
+        ]
+        say(table(cells, ("RUN", "STATUS", "CLASS", "EXIT", "COMMAND")))
+    return 0 if found else 1
+
+
+@click.command()
+@RUN
+@click.option("--raw", is_flag=True, help="The bytes as the job wrote them.")
+@click.option("--path", "only_path", is_flag=True, help="Only where the logs lie.")
+def log(run: str, raw: bool, only_path: bool) -> int:
+    """
+    Print the log of a RUN (default: the last one).
+
+    Lines painted over with carriage returns are shown as they last were, and control characters spelled out.
+    """
+    found = readable_logs(read_run(run_path(run)))
+    for reason in found.not_read:
+        click.echo(f"gpualert: {visible(reason)}", err=True)
+    if not found.files:
+        return 1
+    for file in found.files:
+        if only_path:
+            say(visible(str(file.path)))
+        else:
+            _print_log(file, raw, titled=len(found.files) > 1)
+    return 0
+
+
+def _print_log(file: LogFile, raw: bool, titled: bool) -> None:
+    out = sys.stdout.buffer
+    if titled and not raw:
+        out.write(f"==> {visible(file.name)} <==\n".encode())
+    with os.fdopen(open_regular(file.path), "rb") as source:
+        if raw:
+            for piece in _pieces(source, file):
+                out.write(piece)
+        else:
+            for line in _lines(source, file):
+                out.write(_as_seen(line).encode() + b"\n")
+    out.flush()
+
+
+def _as_seen(line: bytes) -> str:
+    """Return what a terminal would still show of a line; parts painted over with carriage returns are gone."""
+    parts = line.rstrip(b"\r").split(b"\r")
+    last = next((part for part in reversed(parts) if part.strip()), parts[-1])
+    return visible(last.decode("utf-8", "surrogateescape"))
+
+
+def _pieces(source: BinaryIO, file: LogFile) -> Iterator[bytes]:
+    """Yield the run's own bytes."""
+    source.seek(file.start)
+    left = (file.end if file.end is not None else os.fstat(source.fileno()).st_size) - file.start
+    while left > 0 and (piece := source.read(min(left, _STEP_BYTES))):
+        left -= len(piece)
+        yield piece
+
+
+def _lines(source: BinaryIO, file: LogFile) -> Iterator[bytes]:
+    """Yield the run's own lines, without their ends; one that is endless comes in pieces."""
+    rest = b""
+    for piece in _pieces(source, file):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        if len(rest) > _STEP_BYTES:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+@click.command()
+@RUN
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the verdict, and the run.")
+@click.option("--status", is_flag=True, help="Print nothing; exit with the run's own exit status.")
+def show(run: str, as_json: bool, status: bool) -> int:
+    """
+    Show what happened to a RUN (default: the last one).
+
+    With --status the exit status is the run's; 1, and a line on stderr, where it has none.
+    """
+    path = run_path(run)
+    if status:
+        return _show_status(path)
+    if as_json:
+        return _show_json(path)
+    print_report(path)
+    return 0
+
+
+def _show_status(path: Path) -> int:
+    found = read_run(path)
+    if found.exit:
+        return found.exit.status
+    click.echo(f"gpualert: run '{path.name}' has no exit status: it is {entry(path).status}", err=True)
+    return 1
+
+
+def _show_json(path: Path) -> int:
+    from gpualert.findings import verdict_json
+    from gpualert.tell import verdict_of
+
+    run = read_run(path)
+    verdict = verdict_of(run)
+    print_json({**_as_json(entry(path)), "verdict": verdict and verdict_json(run, verdict)})
+    return 0
+
+
+def print_report(path: Path) -> None:
+    """Print what the message about a run says; of one that is under way, only how it stands."""
+    from gpualert import tell
+    from gpualert.render import text
+
+    run = read_run(path)
+    found = tell.findings_of(run)
+    if found is None:
+        say(visible(f"{entry(path).status.upper()}: {run_name(run)} ({run.path})"))
+        return
+    settings, _ = load_settings_or_defaults()
+    say(text(tell.report_of(run, found, readable_logs(run), tell.failed_inside(run), settings)))

@@ -1,0 +1,88 @@
+"""Commands that do something: run, init, post, tick, prune."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import NoReturn
+
+import click
+
+from gpualert.cli.common import folders, run_path, say
+from gpualert.config import load_settings, load_settings_or_defaults
+from gpualert.display import visible
+from gpualert.places import shim
+from gpualert.state import state_folders
+
+_AS_IS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+
+
+@click.command(context_settings=_AS_IS)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def run(words: tuple[str, ...]) -> None:
+    """Run a command: what `gpualert run` on PATH does without Python."""
+    _become_shim("run", *words)
+
+
+@click.command(context_settings=_AS_IS)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def init(words: tuple[str, ...]) -> None:
+    """Print the shell function for an rc file: eval "$(gpualert init bash)"."""
+    _become_shim("init", *words)
+
+
+def _become_shim(*words: str) -> NoReturn:
+    environ = {"GPUALERT_PYTHON": sys.executable, **os.environ}
+    os.execve("/bin/sh", ["sh", str(shim()), *words], environ)
+
+
+@click.command()
+@click.argument("run", metavar="RUN", default="last")
+@click.option("--wait", is_flag=True, help="Be quick: the job's end waits; a tick does what takes long.")
+@click.option("--until", type=click.Choice(["verdict"]), help="Stop when verdict.json is written.")
+@click.option("--unknown", is_flag=True, help="Also where nobody can say whether the run still runs.")
+def post(run: str, wait: bool, until: str | None, unknown: bool) -> int:
+    """Report an ended RUN (default: the last one), or go on where its report was interrupted."""
+    from gpualert.listing import entry
+    from gpualert.post import post as post_run
+
+    path = run_path(run)
+    post_run(path, wait=wait, until_verdict=until is not None, unknown=unknown)
+    look = entry(path)
+    say(visible(f"{look.run_id}: {look.status} {look.failure_class}".rstrip()))
+    return 0
+
+
+@click.command()
+def tick() -> int:
+    """
+    Do what waits, once: report ended and lost runs, send what could not be sent, remove old runs.
+
+    Silent when all is well.  For cron: see `gpualert crontab`.
+    """
+    from gpualert.tick import tick as tick_once
+
+    complaints: list[str] = []
+    settings, trouble = load_settings_or_defaults()
+    if trouble:
+        complaints.append(str(trouble))
+    tick_once(state_folders(settings.home), settings, complaints.append)
+    for complaint in complaints:
+        click.echo(f"gpualert: {visible(complaint)}", err=True)
+    return 1 if complaints else 0
+
+
+@click.command()
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+def prune(quiet: bool) -> int:
+    """Remove old runs now, as the settings `prune.*` say; each leaves one line of history."""
+    from gpualert.tick import prune_state
+
+    settings = load_settings()
+    removed = [path for state in folders() for path in prune_state(state, settings.prune, time.time())]
+    if not quiet:
+        for path in removed:
+            say(f"removed {path.name}")
+        say(f"{len(removed)} runs removed")
+    return 0

@@ -1,0 +1,155 @@
+"""What was found out about a run: its verdict and the machine, from the evidence or as stored in the run directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpualert.bounded import within
+from gpualert.collect import collect, evidence_json, machine_rows
+from gpualert.config import SYSTEM_FILE, user_file
+from gpualert.errors import GpualertError, RuleError
+from gpualert.files import read_regular, write_atomically
+from gpualert.model import Action, Confidence, Domain, Facts, LogFile, Outlook, Role, Run, RunStatus, Verdict
+from gpualert.settle import Logs
+from gpualert.standing import Standing
+
+_CLASSIFY_LIMIT_S = 120.0
+_JSON_LIMIT_BYTES = 16 << 20
+_STATUSES = {Standing.LOST: RunStatus.LOST, Standing.UNKNOWN: RunStatus.UNKNOWN}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """
+    What was found out about a run.
+
+    Attributes:
+        machine: Host and GPUs, as pairs of label and value.
+        evidence: What `evidence.json` holds.
+    """
+
+    verdict: Verdict
+    machine: tuple[tuple[str, str], ...]
+    evidence: Mapping[str, Any]
+
+
+def find_out(
+    run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] = os.environ, *, read_logs: bool = True
+) -> Findings:
+    """
+    Look at a run and judge it.
+
+    Args:
+        read_logs: False judges without reading the logs: the last resort for one that no reader survives.
+    """
+    collected = collect(run, standing, logs, environ)
+    if read_logs:
+        verdict = _judge(logs.files, collected.facts, environ)
+    else:
+        verdict = unjudged(collected.facts, "the logs: reading them has failed before")
+    if standing in _STATUSES:
+        verdict = replace(verdict, status=_STATUSES[standing], exited_zero=False)
+    return Findings(verdict, tuple(machine_rows(collected)), evidence_json(collected))
+
+
+def _judge(logs: Sequence[LogFile], facts: Facts, environ: Mapping[str, str]) -> Verdict:
+    """Classify; whatever goes wrong, there is a verdict, and it says so."""
+    from gpualert.classify import classify  # the rules are large
+    from gpualert.rules import load_rules
+
+    note = ""
+    try:
+        rules = load_rules(rule_folders(environ))
+    except RuleError as error:
+        rules, note = load_rules(), f"the site's rules were left out: {error}"
+    try:
+        verdict = within(_CLASSIFY_LIMIT_S, lambda: classify(logs, facts, rules))
+    except Exception as error:  # a message without a cause is better than none
+        return unjudged(facts, f"the logs: {type(error).__name__}: {error}")
+    return replace(verdict, notes=(*verdict.notes, note)) if note else verdict
+
+
+def rule_folders(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return the folders of a site's and a user's own rules, whether or not they exist."""
+    return [SYSTEM_FILE.parent / "rules", user_file(environ).parent / "rules"]
+
+
+def unjudged(facts: Facts, reason: str) -> Verdict:
+    """Return the verdict on a run whose logs could not be judged."""
+    succeeded = facts.status == 0
+    return Verdict(
+        status=RunStatus.SUCCEEDED if succeeded else RunStatus.FAILED,
+        exited_zero=False,
+        failure_class="success" if succeeded else "unknown",
+        paper_class="",
+        role=Role.ROOT,
+        outlook=Outlook.UNKNOWN,
+        action=Action.NONE if succeeded else Action.ONCE,
+        title="It ended well" if succeeded else "It failed, and its logs could not be judged",
+        advice="" if succeeded else "Read the log.",
+        confidence=Confidence.LOW,
+        domain=Domain.UNKNOWN,
+        not_read=(*facts.not_read, reason),
+    )
+
+
+def save(run: Run, findings: Findings) -> None:
+    """
+    Write `evidence.json` and `verdict.json`.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    write_json(run.path / "evidence.json", findings.evidence)
+    write_json(run.path / "verdict.json", verdict_json(run, findings.verdict))
+
+
+def verdict_json(run: Run, verdict: Verdict) -> dict[str, Any]:
+    """Return what `verdict.json` holds."""
+    from gpualert.classify import verdict_to_json
+
+    return {**verdict_to_json(verdict), "run_id": run.run_id}
+
+
+def load(run_path: Path) -> Findings | None:
+    """Return what is stored in a run directory; None where there is nothing, or it is damaged."""
+    from gpualert.classify import verdict_from_json
+
+    try:
+        verdict = verdict_from_json(read_json(run_path / "verdict.json"))
+    except (OSError, ValueError, KeyError, TypeError, GpualertError):
+        return None
+    try:
+        evidence = read_json(run_path / "evidence.json")
+        machine = tuple((str(label), str(value)) for label, value in evidence["machine"])
+    except (OSError, ValueError, KeyError, TypeError, GpualertError):
+        evidence, machine = {}, ()
+    return Findings(verdict, machine, evidence)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """
+    Write a JSON file in one step; it is ASCII, whatever strangers put into it.
+
+    Raises:
+        OSError: As `write_atomically`.
+    """
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=True).encode("ascii") + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """
+    Return the object in a JSON file of a run directory.
+
+    Raises:
+        OSError, UnsafeFileError, ValueError: It is missing, unsafe or no object.
+    """
+    found = json.loads(read_regular(path, _JSON_LIMIT_BYTES))
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")
+    return found

@@ -1,0 +1,266 @@
+"""
+Report one ended run: read, collect, classify, decide, tell, queue, send.
+
+Each step leaves its result in the run directory and a marker in `claims/`.  Killed anywhere, the next try goes on from
+there; two at once send one message, because each works under the run's lock.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpualert.claims import Claims
+from gpualert.collect import duration_s
+from gpualert.config import Settings, load_settings_or_defaults
+from gpualert.errors import GpualertError, LockTimeoutError
+from gpualert.files import make_private_folder, read_regular, write_atomically
+from gpualert.findings import Findings, find_out, load, save, write_json
+from gpualert.model import Run, RunStatus, Verdict
+from gpualert.nesting import is_inner
+from gpualert.rundir import read_run
+from gpualert.settle import LIMIT_S, Logs, settle
+from gpualert.standing import Standing, standing
+from gpualert.state import is_fallback, state_of
+
+# Where the scheduler kills what a job leaves behind, the job's end waits for us.
+_WAIT_SETTLE_S = 4.0
+_WAIT_SEND_S = 5.0
+_SEND_S = 60.0
+_MESSAGE_LIMIT_BYTES = 1 << 30
+# A run whose classification did not survive that many tries is reported without it.
+_CLASSIFY_TRIES = 2
+
+
+class NotEndedError(GpualertError):
+    """
+    A run cannot be reported yet.
+
+    Attributes:
+        path: The run directory.
+        standing: How it stands.
+    """
+
+    def __init__(self, path: Path, standing: Standing) -> None:
+        self.path, self.standing = path, standing
+        super().__init__(f"cannot report run '{path}': it is {standing.value}")
+
+
+def post(path: Path, *, wait: bool = False, until_verdict: bool = False, unknown: bool = False) -> None:
+    """
+    Report the run in `path`; nothing happens where that is done, or another process is at it.
+
+    Args:
+        wait: The job's end waits for us: be quick, and leave to a tick what takes long.
+        until_verdict: Stop when `verdict.json` is written.
+        unknown: Report the run although nobody can say whether it still runs.
+
+    Raises:
+        RunDirError: The run directory cannot be trusted.
+        NotEndedError: The run is under way, or was never started.
+        OSError: The disk is full.
+    """
+    run = read_run(path)
+    state = standing(run)
+    if state not in (Standing.ENDED, Standing.LOST, *([Standing.UNKNOWN] if unknown else [])):
+        raise NotEndedError(path, state)
+    settings, trouble = load_settings_or_defaults()
+    claims = Claims.of(path)
+    try:
+        with claims.held(min(settings.lock_timeout_s, 1.0) if wait else settings.lock_timeout_s):
+            steps = _Steps(run, state, claims, settings, wait)
+            if not claims.has(steps.marker("done")):
+                if trouble:
+                    note(path, f"{trouble}; the defaults are used")
+                steps.go(until_verdict)
+    except LockTimeoutError:
+        return  # whoever holds it does all of this
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of one run in one state; each is skipped when its marker says that it is done."""
+
+    run: Run
+    standing: Standing
+    claims: Claims
+    settings: Settings
+    wait: bool
+
+    def marker(self, step: str) -> str:
+        """Return the marker of a step: a run reported as lost is reported again when it turns out to have ended."""
+        return f"{self.standing.value}-{step}"
+
+    def go(self, until_verdict: bool) -> None:
+        """Do what is not done yet."""
+        self.claims.count("tries")
+        logs = settle(self.run, _WAIT_SETTLE_S if self.wait else LIMIT_S)
+        findings = self._findings(logs)
+        if until_verdict:
+            return
+        self._mail(findings, logs)
+        self.claims.mark(self.marker("done"))
+
+    def _findings(self, logs: Logs) -> Findings:
+        if self.claims.has(self.marker("verdict")) and (stored := load(self.run.path)):
+            return stored
+        read_logs = self.claims.count(self.marker("classify")) < _CLASSIFY_TRIES
+        findings = find_out(self.run, self.standing, logs, read_logs=read_logs)
+        save(self.run, findings)
+        self.claims.mark(self.marker("verdict"))
+        return findings
+
+    def _mail(self, findings: Findings, logs: Logs) -> None:
+        """Compose, queue and send the message, where there is to be one."""
+        if self.claims.has(self.marker("queued")):
+            return  # it is the spool's
+        from gpualert import tell  # templates and mail cost 60 ms
+
+        inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
+        if why_no_mail(self.run, findings.verdict, bool(inner), self.settings):
+            return
+        message = self._message(findings, logs, inner)
+        sender = _Sender(self.run, findings.verdict, self.settings, self.wait)
+        sender.queue(message)
+        self.claims.mark(self.marker("queued"))
+        sender.send()
+
+    def _message(self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]]) -> bytes:
+        """Return the message, which is on disk before anything is sent."""
+        from gpualert import tell
+
+        path = self.run.path / "message.eml"
+        if self.claims.has(self.marker("message")):
+            return read_regular(path, _MESSAGE_LIMIT_BYTES)
+        try:
+            told = tell.tell(self.run, findings, logs, inner, self.settings, None, time.time())
+            write_json(self.run.path / "artifacts.json", tell.artifacts_json(told.artifacts))
+        except Exception as error:  # a bare message is better than none
+            note(self.run.path, f"the report could not be made: {type(error).__name__}: {error}")
+            told = tell.bare_message(self.run, findings.verdict, type(error).__name__, self.settings, time.time())
+        write_atomically(path, told.data)
+        self.claims.mark(self.marker("message"))
+        return told.data
+
+
+@dataclass(frozen=True)
+class _Sender:
+    """The way of one message out of the house."""
+
+    run: Run
+    verdict: Verdict
+    settings: Settings
+    wait: bool
+
+    def queue(self, message: bytes) -> None:
+        """Put the message into the spool, which takes each Message-ID once."""
+        from gpualert.notify.message import envelope
+        from gpualert.notify.outbox import queue_message
+
+        sent_by = envelope(self.settings, self.run.options.to)
+        queue_message(
+            self._state(),
+            message,
+            message_id=self._message_id(),
+            mail_from=sent_by.mail_from,
+            to=sent_by.to,
+            now=time.time(),
+            run_path=self.run.path,
+        )
+
+    def send(self) -> None:
+        """Try to deliver it; where time allows, others that wait too."""
+        from gpualert.notify.outbox import send_due
+
+        ends = time.monotonic() + (_WAIT_SEND_S if self.wait else _SEND_S)
+        first = send_due(self._state(), self.settings, time.time(), ends - time.monotonic(), only=self._message_id())
+        for trouble in (*first.dead, *first.troubles):
+            note(self.run.path, trouble)
+        if first.sent and first.waiting and not self.wait:
+            send_due(self._state(), self.settings, time.time(), ends - time.monotonic())
+
+    def _message_id(self) -> str:
+        from gpualert.notify.message import message_id
+
+        return message_id(self.run.run_id, self.verdict.status)
+
+    def _state(self) -> Path:
+        """Return the state folder whose spool and mail are used: the run's own, unless that is a fallback in /tmp."""
+        state = state_of(self.run.path)
+        if not is_fallback(state):
+            return state
+        try:
+            make_private_folder(self.settings.home / "outbox")
+        except OSError:
+            return state
+        return self.settings.home if os.access(self.settings.home / "outbox", os.W_OK) else state
+
+
+def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settings) -> str:
+    """
+    Say why an ended run sends no message; "" where it sends one.
+
+    Args:
+        inner_failed: Whether a run inside it failed, which is worth a message even if it succeeded itself.
+    """
+    lasted_s, longer_than_s = duration_s(run), run.options.longer_than_s or settings.longer_than_s
+    if is_inner(run):
+        return "the run that it is part of reports it"
+    if not run.options.mail:
+        return "--no-mail"
+    if settings.mail == "none":
+        return "the setting 'mail' is none"
+    if lasted_s is not None and lasted_s < longer_than_s:
+        return f"it lasted {lasted_s:.1f} s, and only runs longer than {longer_than_s:g} s send a message"
+    if settings.on == "failure" and verdict.status is RunStatus.SUCCEEDED and not inner_failed:
+        return "it succeeded, and the setting 'on' is failure"
+    return ""
+
+
+def note(run_path: Path, trouble: str) -> None:
+    """Write down a trouble of our own in the run's post.log; where even that fails nobody can be told."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        fd = os.open(run_path / "post.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return
+    with os.fdopen(fd, "ab") as file:
+        file.write(f"{stamp} {trouble}\n".encode("utf-8", "backslashreplace"))
+
+
+def main_from_shim(words: Sequence[str]) -> int | None:
+    """
+    Report a run as the shim asks for it: `[--wait] [--until verdict] [--unknown] /RUN/DIRECTORY`.
+
+    Returns:
+        The exit status; None for other words, which are for the command line's `post`.
+    """
+    *flags, path = words or [""]
+    if not path.startswith("/") or set(flags) - {"--wait", "--unknown", "--until", "verdict"}:
+        return None
+    _leave_the_job()
+    try:
+        post(Path(path), wait="--wait" in flags, until_verdict="--until" in flags, unknown="--unknown" in flags)
+    except Exception as error:
+        note(Path(path), f"{type(error).__name__}: {error}" if not isinstance(error, GpualertError) else str(error))
+        if not isinstance(error, GpualertError):
+            raise  # the traceback goes to stderr, which the shim has pointed at post.log
+        return 1
+    return 0
+
+
+def _leave_the_job() -> None:
+    """Let go of what a process inherits from its job: descriptors that would keep a pipe open, and its umask."""
+    os.umask(0o077)
+    try:
+        inherited = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]  # noqa: PTH208
+    except OSError:
+        return
+    for fd in inherited:
+        try:
+            os.close(fd)
+        except OSError:
+            continue  # the one that listed them

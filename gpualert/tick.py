@@ -1,0 +1,204 @@
+"""What cron runs: finish what was left unfinished, deliver what waits, remove what is old.  Silent when all is well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpualert.claims import MAX_TRIES, Claims, is_done, is_due, locked, tries
+from gpualert.config import Prune, Settings
+from gpualert.errors import GpualertError, LockTimeoutError, RunDirError
+from gpualert.files import make_private_folder
+from gpualert.model import Run
+from gpualert.places import python_command
+from gpualert.prune import prune
+from gpualert.rundir import read_run
+from gpualert.standing import LAUNCH_GRACE_S, Standing, standing
+from gpualert.state import run_paths
+
+LIMIT_S = 50.0
+UNKNOWN_AFTER_S = 24 * 3600.0
+_POST_LIMIT_S = 180.0
+_LOST_GRACE_S = 1.0
+_PRUNE_EVERY_S = 3600.0
+
+DONE = "ended-done"
+LOST_DONE = "lost-done"
+PARKED = "parked"
+
+
+@dataclass(frozen=True)
+class Due:
+    """A run whose report is to be made, and how the run stands."""
+
+    run: Run
+    standing: Standing
+
+
+def tick(
+    folders: Iterable[Path], settings: Settings, complain: Callable[[str], None], limit_s: float = LIMIT_S
+) -> None:
+    """
+    Do once what waits in the state folders.
+
+    A second tick on the same folder leaves at once.  No new work is begun after `limit_s`; the next tick goes on.
+
+    Args:
+        complain: Takes each line that a person should see; cron mails it.
+    """
+    until = time.monotonic() + limit_s
+    for state in folders:
+        if not (state / "runs").is_dir():
+            continue
+        try:
+            make_private_folder(state / "locks")
+            with locked(state / "locks" / "tick", 0):
+                _tick(state, settings, complain, until)
+        except LockTimeoutError:
+            continue
+        except OSError as error:
+            complain(f"cannot work in state folder '{state}': {error.strerror or error}")
+
+
+def _tick(state: Path, settings: Settings, complain: Callable[[str], None], until: float) -> None:
+    for due in _confirmed(find_due(state, complain)):
+        if time.monotonic() >= until:
+            break
+        _post(due, complain)
+    _deliver(state, settings, complain, until)
+    if time.monotonic() < until and _is_time_to_prune(state):
+        _prune(state, settings, complain)
+
+
+def find_due(state: Path, complain: Callable[[str], None], now: float | None = None) -> list[Due]:
+    """
+    Return the runs of a state folder whose report is missing and may be tried now, oldest first.
+
+    A run that was tried too often, or cannot be read, is complained about once and then left alone.
+    """
+    due = []
+    for path in run_paths([state]):
+        if is_done(path, DONE) or is_done(path, PARKED):
+            continue
+        if tries(path) >= MAX_TRIES:
+            _park(path, f"gave up on the report of run '{path}' after {MAX_TRIES} tries; see its post.log", complain)
+        elif is_due(path, now):
+            due += _look(path, complain, time.time() if now is None else now)
+    return due
+
+
+def _look(path: Path, complain: Callable[[str], None], now: float) -> list[Due]:
+    try:
+        run = read_run(path)
+        state = standing(run)
+        return [Due(run, state)] if _is_wanted(run, state, now) else []
+    except (RunDirError, OSError) as error:
+        # A young one may still be in the making, and one that is gone was removed meanwhile.
+        if path.exists() and now - path.stat().st_mtime > LAUNCH_GRACE_S:
+            _park(path, str(error), complain)
+        return []
+
+
+def _is_wanted(run: Run, state: Standing, now: float) -> bool:
+    """Say whether a run whose end is not reported yet is to be reported now."""
+    if state is Standing.ENDED:
+        return True
+    if state is Standing.LOST:
+        return not is_done(run.path, LOST_DONE)
+    age_s = now - run.start.started_at if run.start else 0.0
+    return state is Standing.UNKNOWN and age_s > UNKNOWN_AFTER_S and not is_done(run.path, "unknown-done")
+
+
+def _park(path: Path, reason: str, complain: Callable[[str], None]) -> None:
+    """Leave a run alone from now on; the complaint comes first, so that it is never lost."""
+    complain(reason)
+    with suppress(OSError):
+        Claims.of(path).mark(PARKED)
+
+
+def _confirmed(found: list[Due]) -> list[Due]:
+    """
+    Leave out the lost runs whose record appears after all.
+
+    Where the file system has no locks, a recorder may be about to write it.
+    """
+    if any(due.standing is Standing.LOST for due in found):
+        time.sleep(_LOST_GRACE_S)
+    return [due for due in found if due.standing is not Standing.LOST or standing(due.run) is Standing.LOST]
+
+
+def _post(due: Due, complain: Callable[[str], None]) -> None:
+    """Make the report in another process: whatever a log does to it, the other runs get theirs."""
+    flags = ["--unknown"] if due.standing is Standing.UNKNOWN else []
+    command = python_command("post", *flags, str(due.run.path))
+    try:
+        log = os.open(due.run.path / "post.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(log, "ab") as stderr:
+            nothing = subprocess.DEVNULL
+            subprocess.run(command, stdin=nothing, stdout=nothing, stderr=stderr, timeout=_POST_LIMIT_S, check=False)
+    except OSError as error:
+        complain(f"cannot report run '{due.run.path}': {error.strerror or error}")
+    except subprocess.TimeoutExpired:
+        complain(f"the report of run '{due.run.path}' took longer than {_POST_LIMIT_S:g} s; it is tried again later")
+
+
+def _deliver(state: Path, settings: Settings, complain: Callable[[str], None], until: float) -> None:
+    """Send what waits; a message that was given up is complained about, one that waits for a server is not."""
+    from gpualert.notify.outbox import send_due  # only now: mail costs 30 ms
+
+    left_s = until - time.monotonic()
+    if left_s > 0:
+        for reason in send_due(state, settings, time.time(), left_s).dead:
+            complain(reason)
+
+
+def _is_time_to_prune(state: Path) -> bool:
+    """Say whether the last removal is an hour ago: measuring thousands of runs is not for each minute."""
+    stamp = state / "locks" / "pruned"
+    try:
+        if time.time() - stamp.stat().st_mtime < _PRUNE_EVERY_S:
+            return False
+    except OSError:
+        pass
+    stamp.touch(mode=0o600)
+    return True
+
+
+def _prune(state: Path, settings: Settings, complain: Callable[[str], None]) -> None:
+    try:
+        prune_state(state, settings.prune, time.time())
+    except (GpualertError, OSError) as error:
+        complain(f"cannot remove old runs in '{state}': {error}")
+
+
+def prune_state(state: Path, policy: Prune, now: float) -> list[Path]:
+    """
+    Remove the old runs of a state folder, and what the spool remembers of their messages.
+
+    Raises:
+        OSError: The history cannot be written.
+    """
+    waiting = {path.name for path in (state / "outbox").glob("*.json")}
+    removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
+    for path in removed:
+        for memory in (state / "outbox" / "sent").glob(f"{path.name}.*.json"):
+            memory.unlink(missing_ok=True)
+    return removed
+
+
+def _is_finished(path: Path, waiting: set[str]) -> bool:
+    """Say whether all is done about a run: reported and delivered, or a launch that came to nothing."""
+    if any(name.startswith(f"{path.name}.") for name in waiting):
+        return False
+    if is_done(path, DONE):
+        return True
+    try:
+        state = standing(read_run(path))
+        return state is Standing.ABANDONED or (state is Standing.LOST and is_done(path, LOST_DONE))
+    except (RunDirError, OSError):
+        return False
