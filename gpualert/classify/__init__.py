@@ -1,0 +1,272 @@
+"""Why a run ended: its logs and what is known beside them, judged by the rules."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from gpualert.classify import votes
+from gpualert.classify.events import Event, Strength, read_events, signal_events
+from gpualert.classify.judge import Judgement, Tier, judge, settle
+from gpualert.classify.parameters import masked
+from gpualert.classify.progress import Life, read_life
+from gpualert.model import Confidence, Evidence, Facts, LogFile, RunnerUp, RunStatus, Verdict
+from gpualert.ruleset import Rule, RuleSet
+from gpualert.scan import Log, open_log
+
+_RANK_IN_NAME = re.compile(r"(?:rank|task|proc|worker)[_.-]?(\d{1,6})|(?:^|[/._-])(\d{1,6})\.(?:log|out|err|txt)$")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was found in the logs, before it is judged."""
+
+    logs: tuple[Log, ...]
+    events: tuple[Event, ...]
+    lives: dict[int, Life]
+    not_read: tuple[str, ...]
+
+
+def classify(logs: Sequence[LogFile], facts: Facts, rules: RuleSet) -> Verdict:
+    """
+    Judge why a run ended.
+
+    Several logs are read together, as of one job: one a rank, or one a stream.  Never raises on what a log
+    holds; what could not be read is in `not_read` of the verdict.
+    """
+    with ExitStack() as stack:
+        opened, not_read = _open(logs, stack)
+        return classify_opened(opened, facts, rules, not_read)
+
+
+def classify_opened(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[str] = ()) -> Verdict:
+    """Judge logs that are already open; see `classify`."""
+    reading = read(logs, facts, rules, not_read)
+    return _verdict(reading, judge(_believed(reading), facts.status), facts, rules)
+
+
+def read(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[str] = ()) -> Reading:
+    """Return every event of the logs and signals, those that the run survived marked as such."""
+    events: list[Event] = list(signal_events(facts.evidence, rules))
+    lives: dict[int, Life] = {}
+    troubles = [*facts.not_read, *not_read]
+    for number, log in enumerate(logs):
+        try:
+            found, _ = read_events(log, number, rules)
+        except (OSError, ValueError, RecursionError, MemoryError) as error:
+            troubles.append(f"{log.name}: {error}")
+            continue
+        events.extend(_ranked(found, log.name) if len(logs) > 1 else found)
+        lives[number] = read_life(log, min((e.offset for e in found if e.failure_class != "success"), default=log.end))
+    return Reading(tuple(logs), settle(events, lives), lives, tuple(troubles))
+
+
+def _believed(reading: Reading) -> tuple[Event, ...]:
+    return reading.events
+
+
+def _open(files: Sequence[LogFile], stack: ExitStack) -> tuple[tuple[Log, ...], tuple[str, ...]]:
+    logs, troubles = [], []
+    for file in files:
+        try:
+            log = open_log(file)
+        except (OSError, ValueError, MemoryError) as error:
+            troubles.append(f"{file.name}: {_reason(error)}")
+            continue
+        for holder in log.holders:
+            stack.callback(holder.close)
+        logs.append(log)
+    return tuple(logs), tuple(troubles)
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+
+
+def _ranked(events: Sequence[Event], name: str) -> tuple[Event, ...]:
+    """Give events of one rank's own log that rank."""
+    found = _RANK_IN_NAME.search(name)
+    if not found:
+        return tuple(events)
+    rank = int(found[1] or found[2])
+    return tuple(
+        replace(event, line=replace(event.line, rank=rank)) if event.line.rank is None else event for event in events
+    )
+
+
+def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSet) -> Verdict:
+    vote = votes.scheduler_vote(facts)
+    root = judgement.root
+    if facts.status == 0 and not facts.signal and not _died(root, judgement.tier, reading, vote):
+        return _success(reading, facts, rules, judgement)
+    if vote and (root is None or judgement.tier > Tier.ROOT or vote[0] == "oom_killer") and root_class(root) != vote[0]:
+        return _by_vote(vote, Confidence.MEDIUM, judgement, reading, facts, rules)
+    if root is None or judgement.tier is Tier.SUPPORT:
+        if facts.status is None and _ended_well(reading):
+            return _success(reading, facts, rules, judgement)
+        hint = votes.status_vote(facts)
+        return _by_vote(hint or ("unknown", None), Confidence.LOW, judgement, reading, facts, rules)
+    if judgement.tier is Tier.SUMMARY:
+        hint = votes.status_vote(facts)
+        if (
+            hint
+            and hint[0] not in ("unknown", "interrupted", root.failure_class)
+            and root.failure_class == "unknown"
+            and hint[0] != "segfault"
+        ):
+            return _by_vote(hint, Confidence.LOW, judgement, reading, facts, rules)
+    return _failure(root, judgement, reading, facts, rules)
+
+
+def root_class(root: Event | None) -> str:
+    """Return the class of an event, "" for none."""
+    return root.failure_class if root else ""
+
+
+def _died(root: Event | None, tier: Tier, reading: Reading, vote: tuple[str, Evidence] | None) -> bool:
+    """Say whether a run that reported status 0 failed all the same: a root that nothing after it outlived."""
+    if vote and vote[0] == "oom_killer":
+        return not _ended_well(reading)
+    if root is None or tier not in (Tier.ROOT, Tier.GENERIC):
+        return False
+    if root.failure_class == "interrupted" or (
+        root.strength is not Strength.RAISED and root.pattern.weight < 2 and root.failure_class != "nan_loss"
+    ):
+        return False
+    return not any(
+        e.failure_class == "success" and e.pattern.weight >= 1 and e.log == root.log and e.offset > root.offset
+        for e in reading.events
+    )
+
+
+def _ended_well(reading: Reading) -> bool:
+    return any(e.failure_class == "success" and e.pattern.weight >= 2 for e in reading.events)
+
+
+def _success(reading: Reading, facts: Facts, rules: RuleSet, judgement: Judgement) -> Verdict:
+    last_trouble = max((e.offset for e in reading.events if e.failure_class != "success" and e.is_root), default=-1)
+    said = sorted(
+        (e for e in reading.events if e.failure_class == "success" and e.offset > last_trouble),
+        key=lambda e: (-e.pattern.weight, -e.offset),
+    )
+    rule = rules.by_id["success"]
+    notes = ()
+    if judgement.root is not None and judgement.root.strength is not Strength.TALK:
+        notes = (f"survived {judgement.root.failure_class}: {judgement.root.text.strip()[:200]}",)
+    evidence = tuple(_evidence(event, reading) for event in _distinct(said)[:3])
+    return replace(
+        _bare(rule, RunStatus.SUCCEEDED, Confidence.HIGH, facts),
+        evidence=evidence,
+        notes=notes,
+        not_read=reading.not_read,
+    )
+
+
+def _distinct(events: Sequence[Event]) -> list[Event]:
+    seen: dict[str, Event] = {}
+    for event in events:
+        seen.setdefault(masked(event.line.content), event)
+    return list(seen.values())
+
+
+def _by_vote(
+    vote: tuple[str, Evidence | None],
+    confidence: Confidence,
+    judgement: Judgement,
+    reading: Reading,
+    facts: Facts,
+    rules: RuleSet,
+) -> Verdict:
+    rule = rules.by_id.get(vote[0]) or rules.by_id["unknown"]
+    support = [_evidence(e, reading) for e in reading.events if e.failure_class == rule.id][:3]
+    last = _last_line(reading) if not support and rule.id in ("unknown", "hang", "interrupted") else None
+    evidence = tuple(
+        item for item in (*support, vote[1] if vote[0] != "unknown" or not last else None, last, vote[1]) if item
+    )
+    status = RunStatus.UNKNOWN if facts.status is None and vote[1] is None else RunStatus.FAILED
+    bare = _bare(rule, status, confidence, facts)
+    unique = {(item.source, item.file, item.line, item.text): item for item in evidence}
+    return _finished(replace(bare, evidence=tuple(unique.values())), judgement, reading)
+
+
+def _last_line(reading: Reading) -> Evidence | None:
+    for log in reading.logs:
+        span = log.previous_line(log.end)
+        if span:
+            return Evidence("log", log.name, log.number(span[0]), log.text(span).rstrip()[:2000])
+    return None
+
+
+def _failure(root: Event, judgement: Judgement, reading: Reading, facts: Facts, rules: RuleSet) -> Verdict:
+    rule = rules.by_id[root.failure_class]
+    confidence = {Tier.ROOT: Confidence.HIGH, Tier.GENERIC: Confidence.MEDIUM}.get(judgement.tier, Confidence.LOW)
+    if judgement.tier in (Tier.CASCADE, Tier.TALK):
+        confidence = Confidence.MEDIUM
+    named = judgement.evidence[0].pattern if judgement.evidence else root.pattern
+    verdict = replace(
+        _bare(rule, RunStatus.FAILED, confidence, facts),
+        role=root.pattern.role,
+        outlook=named.outlook,
+        action=named.action,
+        advice=named.advice,
+        domain=named.domain,
+        evidence=tuple(_evidence(event, reading) for event in judgement.evidence),
+        first_rank=_first_rank(root, judgement, reading),
+    )
+    return _finished(verdict, judgement, reading)
+
+
+def _first_rank(root: Event, judgement: Judgement, reading: Reading) -> int | None:
+    if root.line.rank is not None:
+        return root.line.rank
+    return next((event.line.rank for event in judgement.evidence if event.line.rank is not None), None)
+
+
+def _finished(verdict: Verdict, judgement: Judgement, reading: Reading) -> Verdict:
+    others = tuple(
+        RunnerUp(event.failure_class, _evidence(event, reading))
+        for event in judgement.others
+        if event.failure_class != verdict.failure_class
+    )
+    return replace(verdict, runners_up=others, not_read=reading.not_read, fingerprint=fingerprint(verdict))
+
+
+def _bare(rule: Rule, status: RunStatus, confidence: Confidence, facts: Facts) -> Verdict:
+    return Verdict(
+        status=status,
+        exited_zero=facts.status == 0 and status is RunStatus.FAILED,
+        failure_class=rule.id,
+        paper_class=rule.paper,
+        role=rule.role,
+        outlook=rule.outlook,
+        action=rule.action,
+        title=rule.title,
+        advice=rule.advice,
+        confidence=confidence,
+        domain=rule.domain,
+    )
+
+
+def _evidence(event: Event, reading: Reading) -> Evidence:
+    number = reading.logs[event.log].number(event.offset) if event.offset >= 0 else 0
+    return Evidence(
+        source=event.source,
+        file=event.file,
+        line=number,
+        text=event.text,
+        rank=event.line.rank,
+        host=event.line.host,
+        parameters=event.parameters,
+        frame=event.frame,
+    )
+
+
+def fingerprint(verdict: Verdict) -> str:
+    """Return what is equal for the same fault in another run: of the class, the line without numbers, the user's frame."""
+    best = verdict.evidence[0] if verdict.evidence else None
+    text = masked(re.sub(r"^\W*\[?(?:rank)?\d{0,5}\]?:?\s", "", best.text)) if best else ""
+    frame = re.sub(r":\d+", "", best.frame.rpartition("/")[2]) if best else ""
+    return hashlib.sha256("\0".join((verdict.failure_class, text, frame)).encode()).hexdigest()[:16]

@@ -1,0 +1,215 @@
+"""Every line of a log that a rule knows, with what the lines around it say about how much it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from gpualert.classify.lines import Level, Line, read_line
+from gpualert.classify.parameters import read_parameters
+from gpualert.classify.tracebacks import EXCEPTION, Span, Traceback, read_tracebacks
+from gpualert.model import Evidence, Parameter, Role, frozen
+from gpualert.ruleset import Pattern, RuleSet
+from gpualert.scan import Log, find_lines
+
+MOST_EVENTS = 20_000
+
+
+class Strength(IntEnum):
+    """How far a line can be trusted to speak of the end."""
+
+    TALK = 1  # logged as a warning or less, or printed in passing
+    SAID = 2  # plain output, or logged as an error
+    RAISED = 3  # an exception that was not caught, a fatal message
+
+
+@dataclass(frozen=True)
+class Event:
+    """
+    One line that a rule knows.
+
+    Attributes:
+        log: The index of the log among those read together.
+        offset: Where the line begins, in bytes; -1 for a signal.
+        traceback: The index of the traceback it belongs to among those of its log, or None.
+        chain: The index of the first traceback of that chain, or None.
+        place: 0 for an exception's own line, more for the lines of its message, 0 outside a traceback.
+        settled: Why the run survived it, or "".
+    """
+
+    log: int
+    offset: int
+    text: str
+    line: Line
+    pattern: Pattern
+    strength: Strength
+    traceback: int | None = None
+    chain: int | None = None
+    place: int = 0
+    frame: str = ""
+    source: str = "log"
+    file: str = ""
+    settled: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=frozen)
+
+    @property
+    def failure_class(self) -> str:
+        """The class the line speaks for."""
+        return self.pattern.rule
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the line may have started the trouble."""
+        return self.pattern.role is Role.ROOT
+
+
+# Lines that quote trouble rather than have it: source code, commands, settings, tests that passed.
+_QUOTES = re.compile(
+    r"^\s*(?:raise|except|assert|if|elif|for|while|return|with|import|from|def|class|try:|warnings?\.warn|print|log(?:ger|ging)?\.\w+)\b(?!\w*(?:Error|Exception)\b: )"
+    r"[^:]{0,200}(?:\(|:$|\bas\b|\bimport\b|,$|==|!=|<|>)"
+    r"|^\s*(?:\+{1,3}|\$|#|>>>|\(\w+\) \$) \S"
+    r"|^\s*--?\w[\w-]{2,60}(?:[ =]|$)"
+    r"|^Namespace\(|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"
+    r"|^\s*[\w./-]{1,200}\.py:\d{1,6}: \w{0,40}Warning: "
+)
+_HARMLESS = re.compile(
+    r"(?i)\bnot (?:an? )?(?:error|failure|fatal)\b|harmless|safely ignore|can be ignored|(?:will be|is|are|being|was|were) ignored|non-?fatal"
+    r"|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"
+    r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"
+    r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
+)
+
+
+def read_events(log: Log, number: int, rules: RuleSet) -> tuple[tuple[Event, ...], tuple[Traceback, ...]]:
+    """Return the events and tracebacks of one log, in its order."""
+    hits = find_lines(log, rules.literals, rules.finder)
+    header = len(rules.literals) - 1
+    headers = [span for span, found in hits.items() if header in found]
+    tracebacks = read_tracebacks(log, headers)
+    places = _places(tracebacks)
+    patterns = _wanted(hits, rules)
+    for span in places:
+        patterns.setdefault(span, None)
+    chains = _chains(tracebacks)
+    events = []
+    for span, wanted in sorted(patterns.items()):
+        event = _event(log, number, span, wanted, rules, places.get(span), tracebacks, chains)
+        if event:
+            events.append(event)
+        if len(events) >= MOST_EVENTS:
+            break
+    return tuple(events), tracebacks
+
+
+def signal_events(evidence: Iterable[Evidence], rules: RuleSet) -> tuple[Event, ...]:
+    """Return the events of lines that the kernel, the scheduler or the cgroup contributed."""
+    events = []
+    for item in evidence:
+        line = read_line(item.text)
+        pattern = next((p for p in rules.patterns if p.matches(line.content)), None)
+        if pattern:
+            parameters = frozen({**read_parameters(line.content), **item.parameters})
+            events.append(
+                Event(
+                    0,
+                    -1,
+                    item.text,
+                    line,
+                    pattern,
+                    Strength.RAISED,
+                    source=item.source,
+                    file=item.file,
+                    parameters=parameters,
+                )
+            )
+    return tuple(events)
+
+
+def _wanted(hits: Mapping[Span, set[int]], rules: RuleSet) -> dict[Span, tuple[int, ...] | None]:
+    """Return for each line the indices of the patterns whose literals it holds, in the order in which they compete."""
+    users = rules.users
+    return {
+        span: tuple(sorted({pattern for literal in found for pattern in users[literal]}))
+        for span, found in hits.items()
+    }
+
+
+def _places(tracebacks: tuple[Traceback, ...]) -> dict[Span, tuple[int, int]]:
+    """Return for each line of an exception and its message the traceback and the place in it."""
+    places: dict[Span, tuple[int, int]] = {}
+    for number, traceback in enumerate(tracebacks):
+        for place, span in enumerate((traceback.exception, *traceback.block)):
+            places.setdefault(span, (number, place))
+    return places
+
+
+def _chains(tracebacks: tuple[Traceback, ...]) -> tuple[int, ...]:
+    """Return for each traceback the first one of its chain."""
+    first: list[int] = []
+    for number, traceback in enumerate(tracebacks):
+        first.append(number if traceback.after is None else first[traceback.after])
+    return tuple(first)
+
+
+def _event(
+    log: Log,
+    number: int,
+    span: Span,
+    wanted: tuple[int, ...] | None,
+    rules: RuleSet,
+    place: tuple[int, int] | None,
+    tracebacks: tuple[Traceback, ...],
+    chains: tuple[int, ...],
+) -> Event | None:
+    text = log.text(span)
+    line = read_line(text)
+    content = line.content
+    if place is None and (_QUOTES.search(content) or _is_code(log, span)):
+        return None
+    candidates = range(len(rules.patterns)) if wanted is None or place is not None else wanted
+    pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(content)), None)
+    if pattern is None:
+        return None
+    traceback = tracebacks[place[0]] if place else None
+    return Event(
+        log=number,
+        offset=span[0],
+        text=text.rstrip()[:2000],
+        line=line,
+        pattern=pattern,
+        strength=_strength(line, pattern, traceback),
+        traceback=place[0] if place else None,
+        chain=chains[place[0]] if place else None,
+        place=place[1] if place else 0,
+        frame=traceback.frame if traceback else "",
+        file=log.name,
+        parameters=read_parameters(content),
+    )
+
+
+def _strength(line: Line, pattern: Pattern, traceback: Traceback | None) -> Strength:
+    if traceback and traceback.quiet:
+        return Strength.TALK
+    if traceback and line.level in (Level.NONE, Level.ERROR, Level.FATAL):
+        return Strength.RAISED
+    if pattern.any_level:
+        return Strength.SAID
+    if line.level <= Level.WARNING or _HARMLESS.search(line.content):
+        return Strength.TALK
+    return Strength.RAISED if line.level is Level.FATAL else Strength.SAID
+
+
+def _is_code(log: Log, span: Span) -> bool:
+    """Say whether the line is the source shown under a frame of a traceback."""
+    head = bytes(log.data[span[0] : span[0] + 400])
+    if b"    " not in head:
+        return False
+    above = log.previous_line(span[0])
+    return (
+        above is not None
+        and b'File "' in log.data[above[0] : above[1]]
+        and b", line " in log.data[above[0] : above[1]]
+        and not EXCEPTION.match(read_line(log.text(span)).content)
+    )

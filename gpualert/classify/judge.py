@@ -1,0 +1,155 @@
+"""Which of many events began the end: what was survived is set aside, the earliest root wins, cascades come last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from gpualert.classify.events import Event, Strength
+from gpualert.classify.parameters import masked
+from gpualert.classify.progress import Life
+
+MOST_EVIDENCE = 5
+
+
+class Tier(IntEnum):
+    """The order in which events are believed; the lowest is tried first."""
+
+    ROOT = 0  # says what failed, and the run did not survive it
+    GENERIC = 1  # an exception or a crash of no more specific class
+    TALK = 2  # a warning that would explain the end
+    CASCADE = 3
+    SUMMARY = 4  # a launcher's, or of no class of its own
+    SURVIVED = 5
+    SUPPORT = 6
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """
+    The event that names the class, those that support it, and the best of each other class.
+
+    Attributes:
+        tier: How it was chosen.
+        why: For each event that lost, by its index in `ranked`, why it did.
+    """
+
+    root: Event | None
+    tier: Tier
+    evidence: tuple[Event, ...]
+    others: tuple[Event, ...]
+
+
+def settle(events: Sequence[Event], lives: Mapping[int, Life]) -> tuple[Event, ...]:
+    """Return the events with those that the run survived marked as such."""
+    return tuple(_settled(event, lives.get(event.log), events) for event in events)
+
+
+def _settled(event: Event, life: Life | None, events: Sequence[Event]) -> Event:
+    if life is None or event.offset < 0 or event.pattern.rule == "success":
+        return event
+    needs_finite = event.pattern.rule == "nan_loss"
+    if life.goes_on(event.offset, event.line.stream, needs_finite=needs_finite):
+        return replace(event, settled="the program went on after it")
+    restart = life.restarted_after(event.offset)
+    if restart is not None and any(
+        later.log == event.log and later.offset > restart and later.is_root and later.strength >= Strength.SAID
+        for later in events
+    ):
+        return replace(event, settled="the job was started again after it")
+    return event
+
+
+def tier(event: Event) -> Tier:
+    """Say how far an event is believed."""
+    if event.pattern.role.value == "confirmation":
+        return Tier.SUPPORT
+    if event.settled:
+        return Tier.SURVIVED
+    if not event.is_root:
+        return Tier.SUMMARY if event.pattern.generic else Tier.CASCADE
+    if event.strength is Strength.TALK:
+        return Tier.TALK
+    return Tier.GENERIC if event.pattern.generic else Tier.ROOT
+
+
+def judge(events: Sequence[Event], status: int | None = None) -> Judgement:
+    """Return what ended the run, of its events in the order of the logs; nothing for none."""
+    usable = [event for event in events if event.pattern.rule != "success"]
+    order = list(Tier)
+    if status in (1, None):  # the status of an exception that was not caught
+        order.insert(order.index(Tier.SUMMARY), Tier.SURVIVED)
+    for level in order:
+        group = [event for event in usable if tier(event) is level and _may_stand(event, level)]
+        if group:
+            root = _first(group)
+            return Judgement(root, level, _evidence(root, usable), _others(root, usable))
+    return Judgement(None, Tier.SUPPORT, (), ())
+
+
+def _may_stand(event: Event, level: Tier) -> bool:
+    """A fault that was survived explains the end, if nothing else does, only where it was no mere message."""
+    return level is not Tier.SURVIVED or (event.is_root and event.strength is Strength.RAISED)
+
+
+def _first(group: Sequence[Event]) -> Event:
+    """Return the earliest of events of one tier: by time where both are stamped alike, else by place."""
+    first = group[0]
+    for event in group[1:]:
+        if _earlier(event, first):
+            first = event
+    return _best_of_chain(first, group)
+
+
+def _earlier(one: Event, other: Event) -> bool:
+    if one.source != other.source or one.offset < 0 or other.offset < 0:
+        return False
+    mine, theirs = one.line, other.line
+    if (
+        mine.time_s is not None
+        and theirs.time_s is not None
+        and mine.dated == theirs.dated
+        and mine.stream != theirs.stream
+    ):
+        return mine.time_s < theirs.time_s - 1.0 and (mine.dated or theirs.time_s - mine.time_s < 43_200)
+    return False
+
+
+def _best_of_chain(event: Event, group: Sequence[Event]) -> Event:
+    """Within one exception prefer the more telling line."""
+    if event.traceback is None:
+        return event
+    same = [e for e in group if e.log == event.log and e.traceback == event.traceback]
+    return max(same, key=lambda e: (e.pattern.weight, -e.place))
+
+
+def _evidence(root: Event, events: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the lines to show: the root, then the most telling different ones of its class that are as fresh."""
+    same = [e for e in events if e.failure_class == root.failure_class and bool(e.settled) == bool(root.settled)]
+    ranked = sorted(same, key=_telling)
+    best = ranked[0] if ranked and _outranks(ranked[0], root) else root
+    shown, seen = [], set()
+    for event in (best, root, *ranked):
+        key = masked(event.line.content)
+        if key not in seen:
+            seen.add(key)
+            shown.append(event)
+    return tuple(shown[:MOST_EVIDENCE])
+
+
+def _telling(event: Event) -> tuple[float, ...]:
+    return (-event.pattern.weight, -(event.is_root), -event.strength, event.log, event.offset)
+
+
+def _outranks(event: Event, root: Event) -> bool:
+    """A more telling line of the same class and about the same moment stands for the root."""
+    return event.pattern.weight > root.pattern.weight and event.pattern.action is root.pattern.action
+
+
+def _others(root: Event, events: Sequence[Event]) -> tuple[Event, ...]:
+    best: dict[str, Event] = {}
+    for event in sorted(events, key=lambda e: (tier(e), e.log, e.offset)):
+        if event.failure_class != root.failure_class:
+            best.setdefault(event.failure_class, event)
+    return tuple(best.values())[:5]

@@ -1,0 +1,137 @@
+"""Signs of life after an error: steps that count on, restarts, and the line that says the job is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpualert.classify.lines import read_line
+from gpualert.scan import Log
+
+Stream = tuple[str, int | None, str]
+
+_MOST_LINES = 20_000
+_MOST_READ = 1_500
+
+_QUICK = re.compile(
+    rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"
+    rb"|[Rr]estart|[Aa]ttempt|[Rr]etry|[Rr]esum|[Rr]estor|[Rr]equeue|trying again|[Ee]pisode|% done|samples|examples"
+)
+_POINTS = tuple(
+    re.compile(text)
+    for text in (
+        r"(?P<n>\d{1,9})/(?P<of>\d{1,9}|\?) \[[^\]]{0,60}(?:it/s|s/it|[a-zA-Z]{1,20}/s|<)",
+        r"(?i)\b(?:global_?step|step|iter(?:ation)?|update|batch|it)s?(?:\s|=|:|\[|/|\"|'|\(){1,14}(?P<n>\d{1,12})\b",
+        r"(?i)\bepoch(?:\s|=|:|\[|/|\"|'|\(){1,8}(?P<n>\d{1,7}(?:\.\d{1,6})?)\b",
+        r"(?i)'epoch': (?P<n>[\d.]{1,12})",
+        r"(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[[=>.\s]{5,60}\]",
+        r"\bTrial (?P<n>\d{1,7}) finished",
+        r"(?i)\bEpisode(?:\s|=|:|\[){1,3}(?P<n>\d{1,9})",
+        r"::\S{1,200} (?:PASSED|FAILED|XFAIL|SKIPPED) {1,60}\[ {0,2}(?P<n>\d{1,3})%\]",
+        r"\b(?P<n>\d{1,9}) of \d{1,9} steps \(\d{1,3}%\) done",
+    )
+)
+_RESTART = re.compile(
+    r"will restart worker group|restart_count=[1-9]|(?i:\battempt[ #:]{0,2}\d{1,4}(?:/\d{1,4})? (?:failed|ended|exited|died))"
+    r"|(?i:\battempt[ #:]{0,2}[2-9]\d{0,3}(?:/\d{1,4})?\b)|(?i:trying again|restarting (?:the )?(?:job|training|worker|process|run|from|attempt|after|task|pod))"
+    r"|(?i:\bretrying (?:the )?(?:job|run|training|task))|(?i:\bjob requeued|requeuing|requeueing|Restart(?:s|ing)? count[:=] ?[1-9]|relaunching|re-?launching)"
+    r"|Trying to restart this job|(?i:restarted? \d{1,3}/\d{1,3}\b)"
+)
+_NAN = re.compile(r"(?i)(?:loss|grad_?norm)\W{1,5}(?:nan|inf)\b")
+
+
+@dataclass(frozen=True)
+class Point:
+    """
+    One line that shows the program at work.
+
+    Attributes:
+        count: The number it counts with, as printed; two equal ones are the same line printed again.
+        nan: Its loss is not a number.
+    """
+
+    offset: int
+    stream: Stream
+    count: str
+    nan: bool
+
+
+@dataclass(frozen=True)
+class Life:
+    """The last signs of life of a log, in its order."""
+
+    points: tuple[Point, ...]
+    restarts: tuple[int, ...]
+
+    def restarted_after(self, offset: int) -> int | None:
+        """Return where the job was started anew after `offset`, the last time; None when it was not."""
+        return self.restarts[-1] if self.restarts and self.restarts[-1] > offset else None
+
+    def goes_on(self, offset: int, stream: Stream, *, needs_finite: bool = False) -> bool:
+        """
+        Say whether the writer of `offset` counts on afterwards.
+
+        A bar printed again at its old place is no progress.  Where nobody says who writes, two new places are asked
+        for: the other ranks of a dying job print one more.  `needs_finite` asks for a loss that is a number.
+        """
+        restart = self.restarted_after(offset)
+        before = {point.count for point in self.points if point.offset < offset}
+        after = {
+            point.count
+            for point in self.points
+            if point.offset > offset
+            and (restart is not None or point.stream == stream)
+            and point.count not in before
+            and not (needs_finite and point.nan)
+        }
+        return len(after) >= (1 if stream != ("", None, "") and restart is None else 2)
+
+
+def read_life(log: Log, first: int) -> Life:
+    """Return the signs of life in `log`, from its end backwards to a little before `first`."""
+    points: list[Point] = []
+    restarts: list[int] = []
+    before = 0
+    for begin, raw in _last_lines(log):
+        line = read_line(raw)
+        if _RESTART.search(line.content):
+            restarts.append(begin)
+        point = _point(begin, line.content, line.stream)
+        if point:
+            points.append(point)
+            before += begin < first
+        if before > 30:
+            break
+    return Life(tuple(reversed(points)), tuple(reversed(restarts)))
+
+
+def _last_lines(log: Log) -> Iterator[tuple[int, str]]:
+    """Yield begin and text of lines that may be signs of life, last first."""
+    read = 0
+    span = log.previous_line(log.end)
+    for _ in range(_MOST_LINES):
+        if span is None or read >= _MOST_READ:
+            return
+        if _QUICK.search(log.data[span[0] : span[1]]):
+            read += 1
+            yield span[0], log.text(span)
+        span = log.previous_line(span[0])
+
+
+def _point(begin: int, content: str, stream: Stream) -> Point | None:
+    for pattern in _POINTS:
+        found = pattern.search(content)
+        if found and not _is_talk(content):
+            return Point(begin, stream, f"{pattern.pattern[:12]}{found[0][:40]}", bool(_NAN.search(content)))
+    return None
+
+
+def _is_talk(content: str) -> bool:
+    """Say whether a line that holds a number of a step reports trouble rather than work."""
+    return bool(_TALK.search(content))
+
+
+_TALK = re.compile(
+    r"(?i)\b(?:error|exception|fail(?:ed|ure)|killed|abort|cancel|terminat|oom|timed? ?out|traceback|StepId)"
+)

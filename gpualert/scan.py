@@ -1,0 +1,300 @@
+"""A log as bytes that may be gigabytes: its lines by offset, and where the literals of the rules occur."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import tempfile
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO, Protocol, runtime_checkable
+
+from gpualert.model import LogFile
+from gpualert.ruleset import Finder
+
+# Blocks are small enough that one noisy place does not make the whole log a candidate.
+BLOCK_BYTES = 256 * 1024
+# A line is read no further than this to either side of the place of interest.
+LINE_REACH_BYTES = 4096
+# Of one literal so many first and so many last occurrences are looked at: the middle of a flood tells nothing new.
+FIRST, LAST = 600, 600
+# What a compressed, piped or UTF-16 log may unpack to.
+UNPACK_LIMIT_BYTES = 4 << 30
+
+Bytes = bytes | mmap.mmap
+
+
+@runtime_checkable
+class Loadable(Protocol):
+    """A finder that must be made ready, and may turn out not to be usable."""
+
+    def available(self) -> bool:
+        """Say whether the finder can be used, loading it."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """
+    The readable bytes of one log.
+
+    Attributes:
+        name: What the evidence calls it.
+        data: Everything, from the file's first byte.
+        start, end: The range of this run.
+    """
+
+    name: str
+    data: Bytes
+    start: int
+    end: int
+    holders: tuple[IO[bytes], ...] = field(default=(), repr=False)
+
+    def line_at(self, offset: int) -> tuple[int, int]:
+        """Return begin and end of the line around `offset`; a carriage return ends a line too, as on a terminal."""
+        low, high = max(self.start, offset - LINE_REACH_BYTES), min(self.end, offset + LINE_REACH_BYTES)
+        begin = max(self.data.rfind(b"\n", low, offset), self.data.rfind(b"\r", low, offset)) + 1
+        return (begin or low), self._stop(offset, high)
+
+    def _stop(self, offset: int, high: int) -> int:
+        newline = self.data.find(b"\n", offset, high)
+        stop = high if newline < 0 else newline
+        carriage = self.data.find(b"\r", offset, stop)
+        return stop if carriage < 0 else carriage
+
+    def next_line(self, end: int) -> tuple[int, int] | None:
+        """Return the next line with anything in it after the one that ends at `end`; None at the end of the log."""
+        while end < self.end:
+            begin = end + 1
+            end = self._stop(begin, min(self.end, begin + LINE_REACH_BYTES))
+            if end > begin:
+                return begin, end
+        return None
+
+    def previous_line(self, begin: int) -> tuple[int, int] | None:
+        """Return the line with anything in it before the one that begins at `begin`; None at the start of the log."""
+        while begin > self.start:
+            end = begin - 1
+            begin = self.line_at(end)[0]
+            if end > begin:
+                return begin, end
+        return None
+
+    def text(self, line: tuple[int, int]) -> str:
+        """Return a line as text; undecodable bytes become replacement characters."""
+        return bytes(self.data[line[0] : line[1]]).decode("utf-8", "replace")
+
+    def number(self, offset: int) -> int:
+        """Return the number of the line at `offset`, from 1 at the file's first byte, as an editor counts."""
+        step = 8 << 20
+        return 1 + sum(self.data[low : min(low + step, offset)].count(b"\n") for low in range(0, offset, step))
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges that together are the log, cut at line ends where there are any."""
+        low = self.start
+        while low < self.end:
+            high = min(low + BLOCK_BYTES, self.end)
+            if high < self.end:
+                cut = max(self.data.rfind(b"\n", low, high), self.data.rfind(b"\r", low, high)) + 1
+                high = cut if cut > low else high
+            yield low, high
+            low = high
+
+
+def find_lines(
+    log: Log, literals: tuple[bytes, ...], finder: Finder | None = None
+) -> Mapping[tuple[int, int], set[int]]:
+    """
+    Return the lines of `log` that hold a literal, each with the indices of those it holds, in the log's order.
+
+    `literals` are lower-case; case is ignored.  Of each literal only the first and last occurrences count.
+    """
+    if finder is None or (isinstance(finder, Loadable) and not finder.available()):
+        finder = PlainFinder(literals)
+    firsts: dict[int, list[int]] = defaultdict(list)
+    later: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
+    for low, high in log.blocks():
+        block = bytes(log.data[low:high])
+        _note_block(block, low, finder(block), literals, firsts, later)
+    lines: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for number, offsets in firsts.items():
+        for offset in (*offsets, *_last(log, literals[number], later[number])):
+            lines[log.line_at(offset)].add(number)
+    return dict(sorted(lines.items()))
+
+
+def _note_block(
+    block: bytes,
+    low: int,
+    found: Iterable[int],
+    literals: tuple[bytes, ...],
+    firsts: dict[int, list[int]],
+    later: dict[int, deque[tuple[int, int]]],
+) -> None:
+    lowered = b""
+    for number in found:
+        offsets = firsts[number]
+        if len(offsets) < FIRST:
+            lowered = lowered or block.lower()
+            offsets.extend(low + at for at in _occurrences(lowered, literals[number], FIRST - len(offsets)))
+        if len(offsets) >= FIRST:
+            later[number].append((low, low + len(block)))
+
+
+def _occurrences(block: bytes, literal: bytes, most: int) -> Iterator[int]:
+    at = block.find(literal)
+    while at >= 0 and most > 0:
+        yield at
+        most -= 1
+        at = block.find(literal, at + len(literal))
+
+
+def _last(log: Log, literal: bytes, blocks: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """Yield the last occurrences of `literal` in `blocks`, from the last backwards."""
+    left = LAST
+    for low, high in reversed(tuple(blocks)):
+        lowered = bytes(log.data[low:high]).lower()
+        at = lowered.rfind(literal)
+        while at >= 0 and left > 0:
+            yield low + at
+            left -= 1
+            at = lowered.rfind(literal, 0, at)
+
+
+# Words that most literals hold. A block without the word needs no look for any literal that holds it.
+_GATES = tuple(
+    b"error fail exception cannot could not unable invalid no such not found denied kill abort terminat time out timed"
+    b" timeout nccl cuda cudnn cublas memory out of device signal connect refused reset worker exit expect mismatch"
+    b" size shape dtype module import library symbol version python process thread file space quota node slurm job"
+    b" preempt cancel evict container loss nan overflow assert illegal fault xid ecc gpu driver rank address port"
+    b" host http unauthorized token key checkpoint corrupt config argument option unrecognized command too many".split()
+)
+
+
+class PlainFinder:
+    """Finds literals without hyperscan: first common words, then only the literals that hold a word that is there."""
+
+    def __init__(self, literals: tuple[bytes, ...]) -> None:
+        groups: dict[bytes, list[int]] = defaultdict(list)
+        for number, literal in enumerate(literals):
+            gate = max((gate for gate in _GATES if gate in literal), key=len, default=literal)
+            groups[gate].append(number)
+        self._groups = tuple(groups.items())
+        self._literals = literals
+
+    def __call__(self, block: bytes) -> list[int]:
+        lowered = block.lower()
+        literals = self._literals
+        return [
+            number
+            for gate, numbers in self._groups
+            if gate in lowered
+            for number in numbers
+            if literals[number] in lowered
+        ]
+
+
+def open_log(file: LogFile) -> Log:
+    """
+    Open a log for scanning: a regular file is mapped, anything else that can be read is unpacked to a scratch file.
+
+    gzip and UTF-16 are recognised by content.
+
+    Raises:
+        OSError: It is a folder, a device, missing or unreadable.
+        ValueError: It unpacks to more than the limit, or is broken gzip that yields nothing.
+    """
+    handle = file.path.open("rb")
+    try:
+        kind = os.fstat(handle.fileno()).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(f"'{file.path}' is no regular file")
+        return _mapped(file, handle)
+    except BaseException:
+        handle.close()
+        raise
+
+
+def open_stream(name: str, stream: IO[bytes]) -> Log:
+    """Read a pipe to its end and open what it held; raises ValueError beyond the limit."""
+    scratch = tempfile.TemporaryFile()  # noqa: SIM115
+    _copy(iter(lambda: stream.read(1 << 20), b""), scratch)
+    return _recode(Log(name, _view(scratch), 0, scratch.tell(), (scratch,)))
+
+
+def _mapped(file: LogFile, handle: IO[bytes]) -> Log:
+    size = os.fstat(handle.fileno()).st_size
+    end = size if file.end is None else min(file.end, size)
+    log = Log(file.name, _view(handle), min(file.start, end), end, (handle,))
+    return _recode(log)
+
+
+def _view(handle: IO[bytes]) -> Bytes:
+    handle.flush() if handle.writable() else None
+    if os.fstat(handle.fileno()).st_size == 0:
+        return b""
+    view = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    with suppress(AttributeError, OSError):
+        view.madvise(mmap.MADV_SEQUENTIAL)
+    return view
+
+
+def _recode(log: Log) -> Log:
+    """Return the log itself, or what it holds where it is gzip or UTF-16."""
+    head = bytes(log.data[log.start : log.start + 4096])
+    if head[:2] == b"\x1f\x8b" and log.start == 0:
+        return _recode(_unpacked(log, _gunzipped(log.data)))
+    codec = _utf16(head)
+    if codec:
+        return _unpacked(log, _transcoded(log, codec))
+    return log
+
+
+def _utf16(head: bytes) -> str:
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16-le" if head[:1] == b"\xff" else "utf-16-be"
+    if len(head) >= 64 and head.count(0) > len(head) * 0.4:
+        even, odd = head[::2].count(0), head[1::2].count(0)
+        return "utf-16-le" if odd > 10 * even + 1 else "utf-16-be" if even > 10 * odd + 1 else ""
+    return ""
+
+
+def _gunzipped(data: Bytes) -> Iterator[bytes]:
+    """Yield what a gzip file holds, all its members; a file cut off in the middle yields what is there."""
+    unpacker = zlib.decompressobj(wbits=31)
+    with suppress(zlib.error):
+        for low in range(0, len(data), 1 << 18):
+            rest = bytes(data[low : low + (1 << 18)])
+            while rest:
+                part = unpacker.decompress(rest, 1 << 20)
+                yield part
+                rest = unpacker.unconsumed_tail
+                if unpacker.eof:
+                    rest, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
+
+
+def _transcoded(log: Log, codec: str) -> Iterator[bytes]:
+    import codecs
+
+    decoder = codecs.getincrementaldecoder(codec)("replace")
+    for low in range(log.start, log.end, 1 << 20):
+        yield decoder.decode(bytes(log.data[low : min(low + (1 << 20), log.end)])).encode("utf-8", "replace")
+
+
+def _unpacked(log: Log, parts: Iterator[bytes]) -> Log:
+    scratch = tempfile.TemporaryFile()  # noqa: SIM115
+    _copy(parts, scratch)
+    return Log(log.name, _view(scratch), 0, scratch.tell(), (*log.holders, scratch))
+
+
+def _copy(parts: Iterator[bytes], scratch: IO[bytes]) -> None:
+    written = 0
+    for part in parts:
+        written += len(part)
+        if written > UNPACK_LIMIT_BYTES:
+            raise ValueError(f"it unpacks to more than {UNPACK_LIMIT_BYTES >> 30} GiB")
+        scratch.write(part)
+    scratch.flush()
