@@ -81,7 +81,8 @@ class MailServer:
         assert isinstance(envelope.content, bytes) and envelope.mail_from is not None
         login = session.auth_data.login if session.auth_data else None
         content, to = envelope.content, list(envelope.rcpt_tos)
-        self.received.append(Received(envelope.mail_from, to, content, login, session.ssl is not None))
+        encrypted = self.security == "tls" or session.ssl is not None
+        self.received.append(Received(envelope.mail_from, to, content, login, encrypted))
         self.on_data()
         return "250 OK"
 
