@@ -23,15 +23,23 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_spelled, _COLOUR.sub("", text).expandtabs(4)))
+    return _COLOUR.sub("", text).expandtabs(4).translate(_SPELLED)
 
 
-def _spelled(character: str) -> str:
-    if character in _NAMED:
-        return _NAMED[character]
-    if unicodedata.category(character) not in _HIDDEN:
-        return character
-    code = ord(character)
+class _Spelled(dict[int, str]):
+    """How each character is shown; characters are looked up as they come."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        hidden = unicodedata.category(character) in _HIDDEN
+        self[code] = _NAMED.get(character) or (_escape(code) if hidden else character)
+        return self[code]
+
+
+_SPELLED = _Spelled()
+
+
+def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that os.fsdecode could not decode
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
