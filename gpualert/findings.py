@@ -17,6 +17,7 @@ from gpualert.files import read_regular, write_atomically
 from gpualert.model import Action, Confidence, Domain, Facts, LogFile, Outlook, Role, Run, RunStatus, Verdict
 from gpualert.settle import Logs
 from gpualert.standing import Standing
+from gpualert.verdict_json import verdict_from_json, verdict_to_json
 
 _CLASSIFY_LIMIT_S = 120.0
 _JSON_LIMIT_BYTES = 16 << 20
@@ -106,20 +107,11 @@ def save(run: Run, findings: Findings) -> None:
         OSError: The disk is full.
     """
     write_json(run.path / "evidence.json", findings.evidence)
-    write_json(run.path / "verdict.json", verdict_json(run, findings.verdict))
-
-
-def verdict_json(run: Run, verdict: Verdict) -> dict[str, Any]:
-    """Return what `verdict.json` holds."""
-    from gpualert.classify import verdict_to_json
-
-    return {**verdict_to_json(verdict), "run_id": run.run_id}
+    write_json(run.path / "verdict.json", verdict_to_json(findings.verdict, run.run_id))
 
 
 def load(run_path: Path) -> Findings | None:
     """Return what is stored in a run directory; None where there is nothing, or it is damaged."""
-    from gpualert.classify import verdict_from_json
-
     try:
         verdict = verdict_from_json(read_json(run_path / "verdict.json"))
     except (OSError, ValueError, KeyError, TypeError, GpualertError):

@@ -17,14 +17,13 @@ from gpualert.claims import Claims
 from gpualert.collect import duration_s
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import GpualertError, LockTimeoutError
-from gpualert.files import make_private_folder, read_regular, write_atomically
+from gpualert.files import read_regular, write_atomically
 from gpualert.findings import Findings, find_out, load, save, write_json
 from gpualert.model import Run, RunStatus, Verdict
 from gpualert.nesting import is_inner
 from gpualert.rundir import read_run
 from gpualert.settle import LIMIT_S, Logs, settle
 from gpualert.standing import Standing, standing
-from gpualert.state import is_fallback, state_of
 
 # Where the scheduler kills what a job leaves behind, the job's end waits for us.
 _WAIT_SETTLE_S = 4.0
@@ -122,11 +121,14 @@ class _Steps:
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
         if why_no_mail(self.run, findings.verdict, bool(inner), self.settings):
             return
+        from gpualert.sending import Sender
+
         message = self._message(findings, logs, inner)
-        sender = _Sender(self.run, findings.verdict, self.settings, self.wait)
+        sender = Sender(self.run, findings.verdict, self.settings)
         sender.queue(message)
         self.claims.mark(self.marker("queued"))
-        sender.send()
+        for trouble in sender.send(_WAIT_SEND_S if self.wait else _SEND_S, others_too=not self.wait):
+            note(self.run.path, trouble)
 
     def _message(self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]]) -> bytes:
         """Return the message, which is on disk before anything is sent."""
@@ -144,59 +146,6 @@ class _Steps:
         write_atomically(path, told.data)
         self.claims.mark(self.marker("message"))
         return told.data
-
-
-@dataclass(frozen=True)
-class _Sender:
-    """The way of one message out of the house."""
-
-    run: Run
-    verdict: Verdict
-    settings: Settings
-    wait: bool
-
-    def queue(self, message: bytes) -> None:
-        """Put the message into the spool, which takes each Message-ID once."""
-        from gpualert.notify.message import envelope
-        from gpualert.notify.outbox import queue_message
-
-        sent_by = envelope(self.settings, self.run.options.to)
-        queue_message(
-            self._state(),
-            message,
-            message_id=self._message_id(),
-            mail_from=sent_by.mail_from,
-            to=sent_by.to,
-            now=time.time(),
-            run_path=self.run.path,
-        )
-
-    def send(self) -> None:
-        """Try to deliver it; where time allows, others that wait too."""
-        from gpualert.notify.outbox import send_due
-
-        ends = time.monotonic() + (_WAIT_SEND_S if self.wait else _SEND_S)
-        first = send_due(self._state(), self.settings, time.time(), ends - time.monotonic(), only=self._message_id())
-        for trouble in (*first.dead, *first.troubles):
-            note(self.run.path, trouble)
-        if first.sent and first.waiting and not self.wait:
-            send_due(self._state(), self.settings, time.time(), ends - time.monotonic())
-
-    def _message_id(self) -> str:
-        from gpualert.notify.message import message_id
-
-        return message_id(self.run.run_id, self.verdict.status)
-
-    def _state(self) -> Path:
-        """Return the state folder whose spool and mail are used: the run's own, unless that is a fallback in /tmp."""
-        state = state_of(self.run.path)
-        if not is_fallback(state):
-            return state
-        try:
-            make_private_folder(self.settings.home / "outbox")
-        except OSError:
-            return state
-        return self.settings.home if os.access(self.settings.home / "outbox", os.W_OK) else state
 
 
 def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settings) -> str:

@@ -24,7 +24,7 @@ from gpualert.state import run_paths
 LIMIT_S = 50.0
 UNKNOWN_AFTER_S = 24 * 3600.0
 _POST_LIMIT_S = 180.0
-_LOST_GRACE_S = 1.0
+_LOST_GRACE_S = 0.5
 _PRUNE_EVERY_S = 3600.0
 
 DONE = "ended-done"
@@ -59,6 +59,7 @@ def tick(
             make_private_folder(state / "locks")
             with locked(state / "locks" / "tick", 0):
                 _tick(state, settings, complain, until)
+                (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
         except LockTimeoutError:
             continue
         except OSError as error:

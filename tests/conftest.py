@@ -9,8 +9,14 @@ import pytest
 from rundirs import RunBuilder
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for compiled rules, which all tests share."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def private_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def private_world(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every test away from the user's own state, settings and runs."""
     for name in [name for name in os.environ if name.startswith("GPUALERT_")]:
         monkeypatch.delenv(name)
@@ -18,6 +24,7 @@ def private_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("GPUALERT_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(scratch))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -90,10 +89,6 @@ def main(words: Sequence[str]) -> int:
         return _complain(str(error), 2)
     except GpualertError as error:
         return _complain(str(error), 1)
-    except BrokenPipeError:
-        # The reader, `head` perhaps, has seen enough.  Source: Python, "Note on SIGPIPE".
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except OSError as error:
         return _complain(str(error), 1)
     return status if isinstance(status, int) else 0

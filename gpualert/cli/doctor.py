@@ -46,6 +46,7 @@ def _try_mail(settings: Settings, address: str) -> Check:
 
     from gpualert.notify.message import envelope
     from gpualert.notify.outbox import queue_message, send_due
+    from gpualert.sending import why_waiting
 
     sent_by = envelope(settings, [address])
     named = f"<doctor-{uuid.uuid4().hex}@gpualert.invalid>"
@@ -58,5 +59,5 @@ def _try_mail(settings: Settings, address: str) -> Check:
     done = send_due(settings.home, settings, now, _SEND_LIMIT_S, only=named)
     if named in done.sent:
         return Check(Mark.OK, "trial mail", f"handed over by {settings.mail} to {address}")
-    reasons = "; ".join((*done.dead, *done.troubles)) or "another process is sending just now"
-    return Check(Mark.FAIL, "trial mail", reasons, "see: gpualert config; the message waits in the outbox")
+    reasons = "; ".join((*done.dead, *done.troubles)) or why_waiting(settings.home, named)
+    return Check(Mark.FAIL, "trial mail", reasons, "see: gpualert config")

@@ -198,12 +198,12 @@ def _show_status(path: Path) -> int:
 
 
 def _show_json(path: Path) -> int:
-    from gpualert.findings import verdict_json
     from gpualert.tell import verdict_of
+    from gpualert.verdict_json import verdict_to_json
 
     run = read_run(path)
     verdict = verdict_of(run)
-    print_json({**_as_json(entry(path)), "verdict": verdict and verdict_json(run, verdict)})
+    print_json({**_as_json(entry(path)), "verdict": verdict and verdict_to_json(verdict, run.run_id)})
     return 0
 
 

@@ -1,0 +1,256 @@
+"""The post-processor: one message a run and state, whatever is killed, broken or asked twice."""
+
+from __future__ import annotations
+
+import email.policy
+import json
+import os
+import subprocess
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from rundirs import NOW, RUN_ID, RunBuilder, gone_pid, record
+
+from gpualert import tell
+from gpualert.claims import Claims
+from gpualert.places import python_command
+from gpualert.post import NotEndedError, post
+
+POST = python_command("post")
+
+
+def messages(state: Path) -> list[EmailMessage]:
+    """Return the messages in the maildir, oldest run first."""
+    parser = email.policy.default
+    files = sorted((state / "mail" / "new").glob("*"))
+    found = [email.message_from_bytes(file.read_bytes(), policy=parser) for file in files]
+    return sorted((mail for mail in found if isinstance(mail, EmailMessage)), key=lambda mail: str(mail["Message-ID"]))
+
+
+def body(mail: EmailMessage) -> str:
+    part = mail.get_body(("plain",))
+    assert part is not None
+    return str(part.get_content())
+
+
+def test_a_failed_run_becomes_one_message(make_run: RunBuilder, state: Path) -> None:
+    path = make_run(log=b"step 1\nValueError: bad value\n")
+    post(path)
+    (mail,) = messages(state)
+    assert str(mail["Subject"]).startswith("FAILED ")
+    assert "ValueError: bad value" in body(mail)
+    assert json.loads((path / "verdict.json").read_text())["status"] == "failed"
+    assert json.loads((path / "evidence.json").read_text())["facts"]["status"] == 1
+    assert json.loads((path / "artifacts.json").read_text())["artifacts"]
+    assert (path / "message.eml").read_bytes().replace(b"\r\n", b"\n") == next(
+        (state / "mail/new").iterdir()
+    ).read_bytes()
+
+
+def test_everything_written_is_private_whatever_the_umask(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    subprocess.run([*POST, str(path)], check=True, umask=0)
+    written = [entry for entry in state.rglob("*") if entry.name not in {"lock", "format", "argv", "cwd", "start"}]
+    modes = {entry.stat().st_mode & 0o077 for entry in written if entry.name not in {"exit", "output.log"}}
+    assert modes == {0}
+
+
+def test_a_second_post_does_nothing(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    post(path)
+    before = {entry: entry.stat().st_mtime_ns for entry in state.rglob("*") if entry.is_file()}
+    post(path)
+    assert {entry: entry.stat().st_mtime_ns for entry in state.rglob("*") if entry.is_file()} == before
+
+
+def test_posts_at_once_send_one_message(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    started = [subprocess.Popen([*POST, str(path)]) for _ in range(4)]
+    assert [process.wait() for process in started] == [0, 0, 0, 0]
+    assert len(messages(state)) == 1
+    assert (path / "claims" / "tries").stat().st_size == 1
+
+
+@pytest.mark.parametrize("last", ["tries", "ended-classify", "ended-verdict", "ended-message", "ended-queued"])
+def test_a_post_killed_after_any_step_goes_on_there_and_sends_no_second_message(
+    make_run: RunBuilder, state: Path, last: str
+) -> None:
+    path = make_run()
+    post(path)
+    (before,) = messages(state)
+    steps = ["tries", "ended-classify", "ended-verdict", "ended-message", "ended-queued", "ended-done"]
+    for step in steps[steps.index(last) + 1 :]:
+        (path / "claims" / step).unlink()
+    post(path)
+    (after,) = messages(state)
+    assert after["Message-ID"] == before["Message-ID"]
+    assert (path / "claims" / "ended-done").exists()
+
+
+def test_success_is_told_too_unless_only_failures_are_wanted(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(make_run(exit={"status": 0}, log=b"done\n"))
+    assert str(messages(state)[0]["Subject"]).startswith("OK")
+    monkeypatch.setenv("GPUALERT_ON", "failure")
+    post(make_run("20261129T145200Z-node03-00000002", start={"run_id": "x"}, exit={"status": 0}, log=b"done\n"))
+    assert len(messages(state)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"mail": 0}, {}),
+        ({"longer_than_s": 101}, {}),
+        ({}, {"parent_run_id": "another"}),
+    ],
+    ids=["--no-mail", "shorter than asked", "inside another run"],
+)
+def test_no_message_is_sent_but_the_verdict_is_there(
+    make_run: RunBuilder, state: Path, options: dict[str, object], start: dict[str, object]
+) -> None:
+    path = make_run(options=options, start=start)
+    post(path)
+    assert messages(state) == []
+    assert json.loads((path / "verdict.json").read_text())["status"] == "failed"
+    assert (path / "claims" / "ended-done").exists()
+
+
+def test_a_run_that_lasted_longer_than_asked_sends_its_message(make_run: RunBuilder, state: Path) -> None:
+    post(make_run(options={"longer_than_s": 99}))
+    assert len(messages(state)) == 1
+
+
+def test_the_outermost_run_lists_the_failed_ones_inside_even_if_it_succeeded(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_ON", "failure")
+    outer = make_run(exit={"status": 0}, log=b"all done\n")
+    ids = [f"20261129T1452{n:02}Z-node03-0000000{n}" for n in range(1, 5)]
+    make_run(
+        ids[0], argv=["inner-good"], start={"run_id": ids[0], "parent_run_id": RUN_ID}, exit={"status": 0}, log=b""
+    )
+    make_run(ids[1], argv=["inner-bad"], start={"run_id": ids[1], "parent_run_id": RUN_ID})
+    make_run(ids[2], argv=["innermost-bad"], start={"run_id": ids[2], "parent_run_id": ids[1]})
+    make_run(ids[3], argv=["stranger"], start={"run_id": ids[3]})
+    post(outer)
+    (mail,) = messages(state)
+    text = body(mail)
+    assert "inner-bad" in text and "innermost-bad" in text
+    assert "inner-good" not in text and "stranger" not in text
+
+
+def test_a_lost_run_is_told_and_told_again_when_it_turns_out_to_have_ended(make_run: RunBuilder, state: Path) -> None:
+    path = make_run(ended=False)
+    post(path)
+    (lost,) = messages(state)
+    assert str(lost["Subject"]).startswith("LOST")
+    (path / "exit").write_bytes(record({"status": 0, "ended_at": NOW}))
+    post(path)
+    assert len(messages(state)) == 2
+    assert json.loads((path / "verdict.json").read_text())["status"] != "lost"
+
+
+def test_a_run_under_way_is_refused(make_run: RunBuilder) -> None:
+    path = make_run(start={"pid": os.getpid(), "pid_starttime": ""}, ended=False)
+    with pytest.raises(NotEndedError, match="it is running"):
+        post(path)
+    assert not (path / "claims").exists()
+
+
+def test_a_run_that_cannot_be_seen_from_here_is_told_only_when_asked(make_run: RunBuilder, state: Path) -> None:
+    path = make_run(start={"host": "node99", "boot_id": "another"}, ended=False)
+    with pytest.raises(NotEndedError, match="it is unknown"):
+        post(path)
+    post(path, unknown=True)
+    assert str(messages(state)[0]["Subject"]).startswith("UNKNOWN")
+
+
+def test_until_verdict_stops_there_and_the_rest_follows(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    subprocess.run([*POST, "--until", "verdict", str(path)], check=True)
+    assert (path / "verdict.json").exists() and messages(state) == []
+    post(path)
+    assert len(messages(state)) == 1
+
+
+def test_broken_settings_do_not_cost_the_message_and_are_written_down(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_MAIL", "pigeon")
+    path = make_run()
+    post(path)
+    assert len(messages(state)) == 1
+    assert "GPUALERT_MAIL" in (path / "post.log").read_text()
+
+
+def test_a_malformed_run_is_refused_and_the_reason_written_down(make_run: RunBuilder, state: Path) -> None:
+    path = make_run(exit={"status": "fine"})
+    assert subprocess.run([*POST, str(path)], check=False).returncode == 1
+    assert "file 'exit', key 'status': 'fine' is no number" in (path / "post.log").read_text()
+    assert messages(state) == []
+
+
+def test_logs_that_kill_their_reader_twice_are_left_out(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    claims = Claims.of(path)
+    claims.count("ended-classify"), claims.count("ended-classify")
+    post(path)
+    verdict = json.loads((path / "verdict.json").read_text())
+    assert (verdict["status"], verdict["class"]) == ("failed", "unknown")
+    assert "the logs: reading them has failed before" in verdict["not_read"]
+    assert len(messages(state)) == 1
+
+
+def test_a_report_that_cannot_be_made_becomes_a_bare_message(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("deep inside")
+
+    monkeypatch.setattr(tell, "report_of", broken)
+    path = make_run()
+    post(path)
+    (mail,) = messages(state)
+    assert str(mail["Subject"]).startswith("FAILED ")
+    assert f"gpualert show {RUN_ID}" in body(mail)
+    assert "ZeroDivisionError: deep inside" in (path / "post.log").read_text()
+
+
+def test_hostile_names_and_bytes_become_a_message(make_run: RunBuilder, state: Path, tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/\xff\n\x1b[2Jfolder"
+    os.mkdir(folder)  # noqa: PTH102
+    evil = b"x\r\nBcc: victim@example.org\r\n\r\n\x1b]0;title\x07<script>"
+    post(make_run(argv=[b"python", evil], cwd=folder, log=b"Error: \xff\x00\x1b[31m <script>alert(1)</script>\n"))
+    (mail,) = messages(state)
+    assert mail["Bcc"] is None
+    assert "\x1b" not in body(mail) and "\\x1b" in body(mail)
+
+
+def test_an_interrupted_launch_is_no_run_to_report(make_run: RunBuilder) -> None:
+    with pytest.raises(NotEndedError, match="it is launching"):
+        post(make_run(started=False, ended=False))
+
+
+def test_what_is_inherited_from_the_job_is_let_go(make_run: RunBuilder) -> None:
+    path = make_run(start={"stdout_tee_pid": gone_pid()})
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen([*POST, "--wait", str(path)], pass_fds=[write_end], stdin=subprocess.DEVNULL)
+    os.close(write_end)
+    assert os.read(read_end, 1) == b""  # would wait for ever if a child of it kept the pipe
+    assert process.wait() == 0
+    os.close(read_end)
+
+
+def test_the_working_directory_and_pythonpath_of_the_job_cannot_stop_it(
+    make_run: RunBuilder, state: Path, tmp_path: Path
+) -> None:
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    for name in ("json", "click", "gpualert", "yaml"):
+        (trap / f"{name}.py").write_text("raise SystemExit('trapped')\n")
+    path = make_run()
+    environ = {**os.environ, "PYTHONPATH": str(trap), "PYTHONHOME": "/nowhere", "PYTHONSTARTUP": str(trap / "json.py")}
+    subprocess.run([*POST, str(path)], cwd=path, env=environ, check=True)
+    assert len(messages(state)) == 1
