@@ -84,7 +84,8 @@ class Cleaner:
         before, after = window.data.split(b"\n"), redact(window.data).data.split(b"\n")
         root = redact(window.root_text.encode("utf-8", "surrogatepass")).data
         shown = []
-        for number in range(window.shown[0], window.shown[1] + 1):
+        last = min(window.shown[1], window.first_line + len(before) - 1)  # a log may shrink while it is read
+        for number in range(window.shown[0], last + 1):
             at = number - window.first_line
             self.removed += before[at] != after[at]
             cut, is_root = at == 0 and window.cut, number == window.root_line
@@ -106,6 +107,8 @@ def _painted(line: bytes, cut: bool, root: bytes | None) -> bytes:
         cut: Its beginning is missing; what may be the rest of a secret is left out.
         root: What the root line says: of it, the part that says so is returned.
     """
+    if root is not None and len(line) > _LONGEST_LINE:
+        return root
     parts = line.rstrip(b"\r").split(b"\r")
     if cut:
         parts = parts[1:] or [_CUT_FRONT]
