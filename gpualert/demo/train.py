@@ -31,7 +31,7 @@ def train_step(slope: float, offset: float, xs: Sequence[float], ys: Sequence[fl
 def main() -> int:
     """Train until the loss is small, or no number any more."""
     slope = offset = 0.0
-    for step, (xs, ys) in enumerate(batches(2000, 32), start=1):
+    for step, (xs, ys) in enumerate(batches(2000, 512), start=1):
         slope, offset, loss = train_step(slope, offset, xs, ys)
         if step == 1 or step % 50 == 0:
             print(f"step {step}  loss {loss:.4g}", flush=True)
