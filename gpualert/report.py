@@ -181,7 +181,7 @@ def build_report(
         attached=tuple(_file(clean, artifact) for artifact in artifacts if artifact.attached),
         left_out=tuple(_file(clean, artifact) for artifact in artifacts if not artifact.attached),
         facts=tuple(_facts(clean, run, zone)),
-        machine=tuple((clean.text(label), clean.text(value)) for label, value in machine),
+        machine=tuple((clean.text(label, 40), clean.text(value)) for label, value in machine),
         redactions=clean.removed,
         log_withheld=withheld,
     )
