@@ -130,6 +130,7 @@ def test_without_its_attachments_a_message_says_what_was_left_out():
 
 def test_a_message_without_attachments_cannot_be_made_smaller():
     assert without_attachments(composed()) is None
+    assert without_attachments(without_attachments(composed(artifacts=[an_artifact()]))) is None
     assert without_attachments(b"Subject: bare\r\n\r\nhello\r\n") is None
 
 

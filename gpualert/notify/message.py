@@ -102,6 +102,8 @@ def without_attachments(message: bytes) -> bytes | None:
         return None
     head, body, *attachments, _ = parts
     names = [BytesHeaderParser(policy=SMTP).parsebytes(part.lstrip()[:4096]).get_filename() for part in attachments]
+    if not any(names):
+        return None
     note = EmailMessage(policy=SMTP)
     listed = ", ".join(shorten(visible(str(name)), _NAME_LIMIT) for name in names)
     note.set_content(
