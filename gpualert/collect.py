@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -42,12 +41,12 @@ class Collected:
     gpus: GpuSnapshot | None
 
 
-def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] = os.environ) -> Collected:
+def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] | None = None) -> Collected:
     """
     Gather what is known of a run.
 
     Args:
-        environ: The job's own environment where we were started by its shim; it tells what was allotted.
+        environ: The job's environment, which tells what was allotted; None where it is not known.
     """
     here = run.start is not None and run.start.host == this_machine().host
     host = snapshot_host([run.cwd, "/dev/shm"]) if here else None
@@ -63,7 +62,7 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
         oom_kills=kills,
         duration_s=duration_s(run),
         host=(run.start.node or run.start.host) if run.start else "",
-        gpu_allotted=gpu_allotted(environ, gpus) if here and environ.get("GPUALERT_RUN_ID") == run.run_id else None,
+        gpu_allotted=gpu_allotted(environ, gpus) if here and environ is not None else None,
         evidence=(*_ending(run, standing), *hint),
         not_read=tuple(not_read),
     )

@@ -40,17 +40,18 @@ class Findings:
 
 
 def find_out(
-    run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] = os.environ, *, read_logs: bool = True
+    run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] | None = None, *, read_logs: bool = True
 ) -> Findings:
     """
     Look at a run and judge it.
 
     Args:
+        environ: The job's environment; None where it is not known.
         read_logs: False judges without reading the logs: the last resort for one that no reader survives.
     """
     collected = collect(run, standing, logs, environ)
     if read_logs:
-        verdict = _judge(logs.files, collected.facts, environ)
+        verdict = _judge(logs.files, collected.facts)
     else:
         verdict = unjudged(collected.facts, "the logs: reading them has failed before")
     if standing in _STATUSES:
@@ -58,14 +59,14 @@ def find_out(
     return Findings(verdict, tuple(machine_rows(collected)), evidence_json(collected))
 
 
-def _judge(logs: Sequence[LogFile], facts: Facts, environ: Mapping[str, str]) -> Verdict:
+def _judge(logs: Sequence[LogFile], facts: Facts) -> Verdict:
     """Classify; whatever goes wrong, there is a verdict, and it says so."""
     from gpualert.classify import classify  # the rules are large
     from gpualert.rules import load_rules
 
     note = ""
     try:
-        rules = load_rules(rule_folders(environ))
+        rules = load_rules(rule_folders())
     except RuleError as error:
         rules, note = load_rules(), f"the site's rules were left out: {error}"
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,14 @@ class NotEndedError(GpualertError):
         super().__init__(f"cannot report run '{path}': it is {standing.value}")
 
 
-def post(path: Path, *, wait: bool = False, until_verdict: bool = False, unknown: bool = False) -> None:
+def post(
+    path: Path,
+    *,
+    wait: bool = False,
+    until_verdict: bool = False,
+    unknown: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> None:
     """
     Report the run in `path`; nothing happens where that is done, or another process is at it.
 
@@ -56,6 +63,7 @@ def post(path: Path, *, wait: bool = False, until_verdict: bool = False, unknown
         wait: The job's end waits for us: be quick, and leave to a tick what takes long.
         until_verdict: Stop when `verdict.json` is written.
         unknown: Report the run although nobody can say whether it still runs.
+        environ: The job's environment; None where it is not known.
 
     Raises:
         RunDirError: The run directory cannot be trusted.
@@ -70,7 +78,7 @@ def post(path: Path, *, wait: bool = False, until_verdict: bool = False, unknown
     claims = Claims.of(path)
     try:
         with claims.held(min(settings.lock_timeout_s, 1.0) if wait else settings.lock_timeout_s):
-            steps = _Steps(run, state, claims, settings, wait)
+            steps = _Steps(run, state, claims, settings, wait, environ)
             if not claims.has(steps.marker("done")):
                 if trouble:
                     note(path, f"{trouble}; the defaults are used")
@@ -88,6 +96,7 @@ class _Steps:
     claims: Claims
     settings: Settings
     wait: bool
+    environ: Mapping[str, str] | None
 
     def marker(self, step: str) -> str:
         """Return the marker of a step: a run reported as lost is reported again when it turns out to have ended."""
@@ -107,7 +116,7 @@ class _Steps:
         if self.claims.has(self.marker("verdict")) and (stored := load(self.run.path)):
             return stored
         read_logs = self.claims.count(self.marker("classify")) < _CLASSIFY_TRIES
-        findings = find_out(self.run, self.standing, logs, read_logs=read_logs)
+        findings = find_out(self.run, self.standing, logs, self.environ, read_logs=read_logs)
         save(self.run, findings)
         self.claims.mark(self.marker("verdict"))
         return findings
@@ -191,8 +200,11 @@ def main_from_shim(words: Sequence[str]) -> int | None:
     if not path.startswith("/") or set(flags) - {"--wait", "--unknown", "--until", "verdict"}:
         return None
     _leave_the_job()
+    # The shim, and nobody else, starts us in the run directory; what it hands down is the job's environment.
+    environ = os.environ if os.path.realpath(path) == os.getcwd() else None  # noqa: PTH109
+    until_verdict, unknown = "--until" in flags, "--unknown" in flags
     try:
-        post(Path(path), wait="--wait" in flags, until_verdict="--until" in flags, unknown="--unknown" in flags)
+        post(Path(path), wait="--wait" in flags, until_verdict=until_verdict, unknown=unknown, environ=environ)
     except Exception as error:
         note(Path(path), f"{type(error).__name__}: {error}" if not isinstance(error, GpualertError) else str(error))
         if not isinstance(error, GpualertError):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpualert.bounded import within
 from gpualert.errors import UnsafeFileError
 from gpualert.files import open_regular
 from gpualert.model import Capture, LogFile, Run, Stream
@@ -17,6 +18,7 @@ from gpualert.standing import same_pids
 QUIET_S = 2.0
 LIMIT_S = 20.0
 _PAUSE_S = 0.01
+_STUCK_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ def settle(run: Run, limit_s: float = LIMIT_S, quiet_s: float = QUIET_S) -> Logs
     A captured log is complete when its copying process is gone, an adopted one when no process of the run is left.
     Where some are left, we wait until they have been quiet for `quiet_s`, and never longer than `limit_s`.
     """
+    try:
+        return within(limit_s + _STUCK_S, lambda: _settled(run, limit_s, quiet_s))
+    except TimeoutError:
+        return Logs((), ("the logs: their file system does not answer",))
+
+
+def _settled(run: Run, limit_s: float, quiet_s: float) -> Logs:
     left = _wait(run, limit_s, quiet_s)
     return _logs(run, [_extended(stream) if left else stream for stream in run.streams])
 
@@ -74,7 +83,14 @@ def _wait(run: Run, limit_s: float, quiet_s: float) -> bool:
 
 
 def _sizes(streams: Iterable[Stream]) -> list[int]:
-    return [stream.path.stat().st_size if stream.path and stream.path.exists() else 0 for stream in streams]
+    return [_size(stream.path) if stream.path else 0 for stream in streams]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _has_writer(run: Run) -> bool:
@@ -128,6 +144,12 @@ def _capped(run: Run) -> list[str]:
 
 def _engine_logs(run: Run) -> list[Path]:
     """Return the log files that a workflow engine's job names, those of them that the run has changed."""
-    began = run.start.started_at if run.start else 0.0
     paths = [Path(run.cwd, word) for word in run.engine.get("log", "").split()]
-    return [path for path in paths if path.is_file() and path.stat().st_mtime >= began - 1.0]
+    return [path for path in paths if _changed_by(run, path)]
+
+
+def _changed_by(run: Run, path: Path) -> bool:
+    try:
+        return run.start is not None and path.stat().st_mtime >= run.start.started_at - 1.0
+    except (OSError, ValueError):
+        return False

@@ -106,7 +106,7 @@ def findings_of(run: Run) -> Findings | None:
     # A run that was given up as lost may have ended after all.
     if stored and (state is Standing.LOST or stored.verdict.status not in (RunStatus.LOST, RunStatus.UNKNOWN)):
         return stored
-    return find_out(run, state, readable_logs(run), {})
+    return find_out(run, state, readable_logs(run))
 
 
 def bare_message(run: Run, verdict: Verdict, trouble: str, settings: Settings, date_s: float) -> Told:

@@ -111,8 +111,18 @@ def _is_wanted(run: Run, state: Standing, now: float) -> bool:
         return True
     if state is Standing.LOST:
         return not is_done(run.path, LOST_DONE)
-    age_s = now - run.start.started_at if run.start else 0.0
-    return state is Standing.UNKNOWN and age_s > UNKNOWN_AFTER_S and not is_done(run.path, "unknown-done")
+    if state is not Standing.UNKNOWN or is_done(run.path, "unknown-done"):
+        return False
+    return now - _last_sign_at(run) > UNKNOWN_AFTER_S
+
+
+def _last_sign_at(run: Run) -> float:
+    """Return when a run that cannot be seen from here last started, wrote, or was looked after."""
+    signs = [run.start.started_at if run.start else 0.0]
+    for path in (run.path, *(stream.path for stream in run.streams if stream.path)):
+        with suppress(OSError):
+            signs.append(path.stat().st_mtime)
+    return max(signs)
 
 
 def _park(path: Path, reason: str, complain: Callable[[str], None]) -> None:

@@ -243,6 +243,15 @@ def test_what_is_inherited_from_the_job_is_let_go(make_run: RunBuilder) -> None:
     os.close(read_end)
 
 
+@pytest.mark.parametrize("by_shim", [True, False], ids=["by the shim", "by a tick"])
+def test_what_was_allotted_is_told_by_the_jobs_environment_only(make_run: RunBuilder, by_shim: bool) -> None:
+    path = make_run()
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "0"}
+    subprocess.run([*POST, str(path)], cwd=path if by_shim else "/", env=environ, check=True)
+    facts = json.loads((path / "evidence.json").read_text())["facts"]
+    assert facts["gpu_allotted"] is (True if by_shim else None)
+
+
 def test_the_working_directory_and_pythonpath_of_the_job_cannot_stop_it(
     make_run: RunBuilder, state: Path, tmp_path: Path
 ) -> None:

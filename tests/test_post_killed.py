@@ -68,9 +68,10 @@ def test_a_mail_server_gets_each_message_again_only_where_its_answer_was_not_wri
         }
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
-        process = subprocess.Popen(python_command("post", str(path)))
-        server.on_data = process.kill  # between the server's acceptance and its answer
-        process.wait()
+        started: list[subprocess.Popen[bytes]] = []
+        server.on_data = lambda: started[0].kill()  # between the server's acceptance and its answer
+        started.append(subprocess.Popen(python_command("post", str(path))))
+        started[0].wait()
         server.on_data = lambda: None
         assert tick_once(state) == tick_once(state) == []
     sent = [line for mail in server.received for line in mail.content.splitlines() if line.startswith(b"Message-ID:")]

@@ -176,7 +176,7 @@ def test_a_group_that_another_run_was_in_is_shared(
 def test_kills_in_a_shared_group_are_a_hint_and_no_vote(make_run: RunBuilder) -> None:
     start = {"cgroup": "/user.slice/user-1000.slice/session-3.scope", "cgroup_oom_kill": 0}
     run = read_run(make_run(start=start, exit={"cgroup_oom_kill": 1}))
-    facts = collect(run, Standing.ENDED, readable_logs(run), {}).facts
+    facts = collect(run, Standing.ENDED, readable_logs(run)).facts
     assert facts.oom_kills is None
     (hint,) = facts.evidence
     assert (hint.source, hint.parameters["oom_kills"]) == ("cgroup", 1)
@@ -184,13 +184,13 @@ def test_kills_in_a_shared_group_are_a_hint_and_no_vote(make_run: RunBuilder) ->
 
 def test_kills_in_the_runs_own_group_are_a_vote(make_run: RunBuilder) -> None:
     run = read_run(make_run(start={"cgroup": "/job_1", "cgroup_oom_kill": 0}, exit={"cgroup_oom_kill": 1}))
-    facts = collect(run, Standing.ENDED, readable_logs(run), {}).facts
+    facts = collect(run, Standing.ENDED, readable_logs(run)).facts
     assert (facts.oom_kills, facts.evidence) == (1, ())
 
 
 def test_what_is_collected_can_be_written_as_json(make_run: RunBuilder) -> None:
     run = read_run(make_run(cwd=b"/data/\xff", exit={"status": 137, "signal": 9}))
-    found = json.loads(json.dumps(evidence_json(collect(run, Standing.ENDED, readable_logs(run), {}))))
+    found = json.loads(json.dumps(evidence_json(collect(run, Standing.ENDED, readable_logs(run)))))
     assert found["schema"] == 1
     assert (found["facts"]["status"], found["facts"]["signal"], found["facts"]["duration_s"]) == (137, 9, 100.0)
     assert found["logs"][0]["name"] == "output.log"
@@ -198,7 +198,7 @@ def test_what_is_collected_can_be_written_as_json(make_run: RunBuilder) -> None:
 
 def test_a_run_on_another_host_says_that_the_machine_was_not_looked_at(make_run: RunBuilder) -> None:
     run = read_run(make_run(start={"host": "node99", "boot_id": "x"}))
-    found = collect(run, Standing.ENDED, readable_logs(run), {})
+    found = collect(run, Standing.ENDED, readable_logs(run))
     assert (found.host, found.gpus) == (None, None)
     assert "the machine: the run was on node99" in found.facts.not_read
 

@@ -60,11 +60,13 @@ def test_a_run_that_is_under_way_is_left_alone(make_run: RunBuilder, state: Path
     assert not (path / "claims").exists()
 
 
-def test_an_unknown_run_is_reported_once_after_a_day(make_run: RunBuilder, state: Path) -> None:
+def test_an_unknown_run_is_reported_once_after_a_day_without_a_sign_of_life(make_run: RunBuilder, state: Path) -> None:
     start = {"host": "node99", "boot_id": "another", "started_at": time.time() - DAY_S + 600}
     path = make_run(start=start, ended=False)
     assert tick_once(state) == [] and messages(state) == []
     (path / "start").write_bytes((path / "start").read_bytes().replace(b"started_at=", b"started_at=1.5\nwas="))
+    assert tick_once(state) == [] and messages(state) == []  # it wrote not long ago
+    aged(path, 2 * DAY_S)
     assert tick_once(state) == tick_once(state) == []
     (mail,) = messages(state)
     assert str(mail["Subject"]).startswith("UNKNOWN")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from gpualert.config import load_settings_or_defaults
+from gpualert.places import shim
 from gpualert.state import find_run, state_folders
 
 RUN = click.argument("run", metavar="RUN", default="last")
@@ -30,6 +32,12 @@ def run_path(word: str) -> Path:
         NoSuchRunError: None, or more than one.
     """
     return find_run(word, folders())
+
+
+def become_shim(*words: str) -> NoReturn:
+    """Turn this process into the shell part, with this Python for what comes after the run."""
+    environ = {"GPUALERT_PYTHON": sys.executable, **os.environ}
+    os.execve("/bin/sh", ["sh", str(shim()), *words], environ)
 
 
 def print_json(value: Any) -> None:

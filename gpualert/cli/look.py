@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -218,4 +219,5 @@ def print_report(path: Path) -> None:
         say(visible(f"{entry(path).status.upper()}: {run_name(run)} ({run.path})"))
         return
     settings, _ = load_settings_or_defaults()
+    run = replace(run, options=replace(run.options, log=True))  # --no-log is for what leaves the machine
     say(text(tell.report_of(run, found, readable_logs(run), tell.failed_inside(run), settings)))

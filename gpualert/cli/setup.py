@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gpualert import __version__
-from gpualert.cli.common import print_json, say, table
+from gpualert.cli.common import become_shim, print_json, say, table
 from gpualert.config import load_settings, shown, unknown_variables
 from gpualert.display import visible
 from gpualert.places import PLACES, place, shim
@@ -75,6 +75,8 @@ def version() -> int:
 def help_(ctx: click.Context, command: str | None) -> int:
     """Explain a COMMAND; without one, list them."""
     root = ctx.find_root()
+    if command == "run":
+        become_shim("run", "--help")
     if command is None:
         click.echo(root.get_help())
         return 0

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from typing import NoReturn
 
 import click
 
-from gpualert.cli.common import folders, run_path, say
+from gpualert.cli.common import become_shim, folders, run_path, say
 from gpualert.config import load_settings, load_settings_or_defaults
 from gpualert.display import visible
-from gpualert.places import shim
 from gpualert.state import state_folders
 
 _AS_IS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
@@ -22,19 +18,14 @@ _AS_IS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "hel
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def run(words: tuple[str, ...]) -> None:
     """Run a command: what `gpualert run` on PATH does without Python."""
-    _become_shim("run", *words)
+    become_shim("run", *words)
 
 
 @click.command(context_settings=_AS_IS)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def init(words: tuple[str, ...]) -> None:
     """Print the shell function for an rc file: eval "$(gpualert init bash)"."""
-    _become_shim("init", *words)
-
-
-def _become_shim(*words: str) -> NoReturn:
-    environ = {"GPUALERT_PYTHON": sys.executable, **os.environ}
-    os.execve("/bin/sh", ["sh", str(shim()), *words], environ)
+    become_shim("init", *words)
 
 
 @click.command()
