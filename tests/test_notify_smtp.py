@@ -138,6 +138,13 @@ def test_a_server_that_hangs_is_left_at_the_limit(talk):
     assert time.monotonic() - started < 8, "far below the server's own 10 s and the test's time-out"
 
 
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+def test_a_server_that_hangs_in_the_handshake_is_left_at_the_limit(security):
+    talk = silent if security == "tls" else answering(b"250-hello\r\n250 STARTTLS", b"220 go", b"hang")
+    with scripted(talk) as port, pytest.raises(ChannelError, match=r"no answer within 0\.5 s"):
+        deliver(port, limit_s=0.5, security=security)
+
+
 def test_a_silent_server_is_left_after_the_time_out_of_one_answer():
     with scripted(silent) as port, pytest.raises(ChannelError, match="timed out"):
         deliver(port, timeout_s=0.3)

@@ -70,34 +70,41 @@ class _Watch:
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self.expired = False
-        self._socket: socket.socket | None = None
-        self._timer: threading.Timer | None = None
-        self.allow(limit_s)
-
-    def allow(self, seconds: float) -> None:
-        """Hang up that many seconds from now, and no earlier."""
-        self.stop()
-        self._timer = threading.Timer(max(seconds, 0.0), self._hang_up)
-        self._timer.daemon = True
-        self._timer.start()
+        self._handle: socket.socket | None = None
+        self._timer = self._started(limit_s)
 
     def follow(self, connection: socket.socket) -> None:
-        """Watch this connection from now on."""
-        self._socket = connection
+        """Watch this connection, whatever is wrapped around it later, instead of the one before."""
+        self._let_go()
+        self._handle = connection.dup()
         if self.expired:
             self._hang_up()
 
+    def allow(self, seconds: float) -> None:
+        """Hang up that many seconds from now, and no earlier."""
+        self._timer.cancel()
+        self._timer = self._started(seconds)
+
     def stop(self) -> None:
         """Hang up no more."""
-        if self._timer:
-            self._timer.cancel()
+        self._timer.cancel()
+        self._let_go()
+
+    def _started(self, seconds: float) -> threading.Timer:
+        timer = threading.Timer(max(seconds, 0.0), self._hang_up)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _let_go(self) -> None:
+        if self._handle is not None:
+            self._handle.close()
 
     def _hang_up(self) -> None:
         self.expired = True
-        if self._socket is not None:
+        if self._handle is not None:
             with suppress(OSError):
-                # Not SSLSocket.shutdown: that would drop the encryption below a reader in the main thread.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                self._handle.shutdown(socket.SHUT_RDWR)
 
 
 class _Server(smtplib.SMTP):
@@ -119,12 +126,9 @@ def _session(settings: Smtp, watch: _Watch) -> Iterator[smtplib.SMTP]:
     connection = _connect(settings, watch)
     if settings.security == "tls":
         connection = ssl.create_default_context().wrap_socket(connection, server_hostname=settings.host)
-        watch.follow(connection)
     with closing(connection), closing(_Server(connection, settings)) as server:
         if settings.security == "starttls":
             server.starttls(context=ssl.create_default_context())
-            assert server.sock is not None
-            watch.follow(server.sock)
         server.ehlo_or_helo_if_needed()
         if settings.user:
             _login(server, settings.user, password)
