@@ -15,18 +15,18 @@ _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 # Each lies within one run of letters, digits, `_`, `-` and `.` that is at least SHORTEST_SHAPE long.
 SHORTEST_SHAPE = 20
 _SHAPES = (
-    ("AWS", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"),
+    ("AWS", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
     ("Google", r"AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{28}"),
     ("Azure AD", r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}"),
-    ("Hugging Face", r"hf_[A-Za-z0-9]{30,}|api_org_[A-Za-z0-9]{34}"),
+    ("Hugging Face", r"hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{34}"),
     ("Weights & Biases", r"wandb_v1_\w{20,}"),
     ("Neptune", r"eyJhcGlf[\w-]{20,}"),
-    ("JSON web token", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
-    ("GitHub", r"gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,}"),
-    ("GitLab", r"gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas)-[\w.-]{20,}"),
+    ("JSON web token", r"eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]+){0,3}"),
+    ("GitHub", r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{22,}"),
+    ("GitLab", r"gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent|oas)-[\w.-]{16,}"),
     ("Bitbucket, Atlassian", r"ATBB[A-Za-z0-9]{24,}|ATATT3[\w-]{20,}"),
     ("Slack", r"xox[abeoprsc]-[\w.-]{10,}|xapp-[0-9]-[\w-]{20,}"),
-    ("OpenAI, Anthropic and alike", r"sk-(?=[\w-]{0,60}[0-9A-Z])[\w-]{20,}"),
+    ("OpenAI, Anthropic and alike", r"sk-(?!ssh-|ecdsa-)(?=[\w-]{0,60}[0-9A-Z])[\w-]{16,}"),
     ("Groq, xAI, Perplexity, NVIDIA", r"gsk_[A-Za-z0-9]{30,}|xai-[A-Za-z0-9]{40,}|pplx-\w{40,}|nvapi-[\w-]{30,}"),
     ("Replicate, RunPod", r"r8_[A-Za-z0-9]{30,}|rpa_[A-Z0-9]{30,}"),
     ("Stripe", r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9]{20,}"),
@@ -62,6 +62,7 @@ class Announced:
 
 _QUOTES = r"""[\\"']{0,4}"""
 _WORD = r"""[^\s"'\\,;<>]"""
+_MIXED = r"(?=\S{0,40}[0-9])(?=\S{0,40}[A-Za-z])"
 _OPTIONS = r"[^\n|;]{0,300}?"  # other arguments of the same command
 _HEX40 = r"([0-9a-f]{40})(?![0-9a-f])"
 
@@ -69,8 +70,9 @@ ANNOUNCED = (
     # https://user:password@host: the last @ before the path ends the password
     Announced(b"://", r"""://[^\s/:@"'<>]{0,128}:([^\s/"'<>]{1,300})@"""),
     Announced(b"://", r"://([\w.~%-]{20,300})@"),
-    Announced(b"?key=", r"\?key=([\w-]{16,})"),
-    Announced(b"&key=", r"&key=([\w-]{16,})"),
+    Announced(b"://", r"://([\w.~%-]{8,300}):x-oauth-basic@"),
+    Announced(b"key=", r"(?<=[?&])key=([\w-]{16,})"),
+    Announced(b"auth=", r"(?<=[?&])auth=([\w.~%-]{8,})"),
     # signed URLs
     Announced(b"sig=", r"sig=([\w%+/=-]{20,})"),
     Announced(b"signature=", r"signature=([\w%+/=-]{20,})"),
@@ -84,10 +86,10 @@ ANNOUNCED = (
         b"authorization",
         rf"authorization{_QUOTES}\]?\s{{0,3}}[:=]\s{{0,3}}b?{_QUOTES}((?=\S{{0,60}}[0-9]){_WORD}{{12,}})",
     ),
-    Announced(b"bearer ", r"bearer ((?=\S{0,60}[0-9])[\w.~+/=-]{16,})"),
+    Announced(b"bearer", r"bearer[ :=]{1,3}((?=\S{0,60}[0-9])[\w.~+/=-]{16,})"),
     Announced(b"basic ", r"basic ((?=\S{0,60}[0-9=])[A-Za-z0-9+/]{12,}={0,2})(?![\w./+-])"),
     Announced(b"cookie", rf"cookie{_QUOTES}\s{{0,3}}[:=]\s{{0,3}}{_QUOTES}([\w.~-]{{1,100}}=[^\r\n\"']+)"),
-    Announced(b"sessionid=", rf"sessionid=({_WORD}{{8,}})"),
+    Announced(b"sessionid", rf"sessionid{_QUOTES}\s?[:=]\s?{_QUOTES}({_WORD}{{8,}})"),
     Announced(b"sessid=", rf"sessid=({_WORD}{{8,}})"),
     # services
     Announced(b"hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,})"),
@@ -100,11 +102,16 @@ ANNOUNCED = (
     Announced(b"hit enter", r"hit enter[^\n]{0,60}?" + _HEX40),
     Announced(b"api.wandb.ai", r"api\.wandb\.ai[^\n]{0,80}?" + _HEX40),
     # an AWS secret beside its id, as in the console's CSV
-    Announced(b"akia", r"""akia[A-Z2-7]{16}["'\s,:;]{1,4}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"""),
+    Announced(b"akia", r"""akia[A-Z0-9]{16}["'\s,:;]{1,4}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"""),
     Announced(b"aws configure set", r"aws configure set \w{0,10}_?(?:secret_access_key|session_token)\s{1,3}(\S{16,})"),
     # files and commands
+    Announced(b'"auth"', r"""\"auth\"\s{0,3}:\s{0,3}\"([\w+/=-]{12,})"""),
     Announced(b"login ", r"login\s{1,8}\S{1,128}\s{1,16}password\s{1,8}(\S{1,300})"),
     Announced(b"identified by", r"identified by\s{1,3}(?:password\s)?['\"]([^'\"\n]{1,300})"),
+    Announced(b'"username"', r'"username"\s?:\s?"[^"\n]{1,64}"\s?,\s?"key"\s?:\s?"([^"\n]{16,})"'),
+    Announced(b"pass=", rf"(?<![A-Za-z_])pass=({_MIXED}{_WORD}{{6,}})"),
+    Announced(b"--user", rf"--user[ =]['\"]?[\w.@-]{{1,64}}:({_MIXED}{_WORD}{{6,}})"),
+    Announced(b" -u ", rf" -u ['\"]?[\w.@-]{{1,64}}:({_MIXED}{_WORD}{{6,}})"),
     Announced(b"sshpass", r"sshpass\s{1,3}-p\s{0,3}['\"]?([^\s'\"]{1,300})"),
     Announced(b"curl", rf"curl{_OPTIONS}\s(?:-u|--user|--proxy-user)[ =]?['\"]?[^\s:'\"]{{1,128}}:([^\s'\"]{{1,300}})"),
     Announced(b"mysql", rf"mysql(?:dump|admin|import)?{_OPTIONS}\s(?-i:-p)([^\s'\"-][^\s'\"]{{2,300}})(?=\s|$)"),
@@ -118,8 +125,9 @@ ANNOUNCED = (
 
 # Names that may hold a secret contain one of these.
 NAME_ANCHORS = (
-    b"passw", b"passphrase", b"pwd", b"_pass", b"secret", b"token", b"credential", b"_auth", b"apikey", b"api_key",
-    b"api-key", b"api key", b"_key", b"accesskey", b"accountkey", b"privatekey", b"authkey", b"sharedkey",
+    b"passw", b"passphrase", b"passcode", b"pwd", b"_pass", b"secret", b"token", b"credential", b"creds", b"_auth",
+    b"-auth", b"_pat", b"_key", b"-key", b"api key", b"apikey", b"accesskey", b"accountkey", b"privatekey", b"authkey",
+    b"sharedkey",
 )  # fmt: skip
 
 
@@ -127,7 +135,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PASSWORD_WORDS = ("password", "passwd", "passphrase", "passwort", "pwd")
+PASSWORD_WORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "pwd")
 SECRET_WORDS = _words(
     "secret apikey accesskey secretkey authkey privatekey accountkey sharedkey sharedaccesskey authtoken accesstoken"
     " apitoken sessiontoken"
@@ -144,6 +152,8 @@ PASS_OWNERS = _words(
     "db database user smtp mysql pg postgres mail email ftp sftp redis mongo mongodb root admin ldap rabbitmq login"
     " http https ssh vpn proxy es elastic imap sudo ssl key"
 )
+# `<word>_pat`, a personal access token
+PAT_OWNERS = _words("github gh gitlab gl azure ado devops ghcr cr bitbucket databricks")
 # `<word>_token` that opens a door ...
 TOKEN_OWNERS = _words(
     "auth access api refresh bearer hf hub hugging face huggingface github gh gitlab gl slack bot session csrf xsrf"
@@ -169,8 +179,8 @@ NAME_ENDINGS = _words("prod production dev staging test old new value val b64 ba
 # Values that are no secret whatever the name says.
 BORING = (
     rb"none|null|nil|true|false|yes|no|on|off|undefined|required|optional|empty|missing|invalid|expired|unset|set|str"
-    rb"|string|bytes|int|float|bool|object|not|is|was|has|must|the|and|or|for|from|with|to|your|this|that|argument|flag"
-    rb"|option|parameter|instead|when|value|auto|default|token|tokens|password|secret|key|env|environ|stdin|prompt|file"
+    rb"|string|bytes|int|float|bool|object|not|is|was|has|must|the|and|or|for|from|with|to|your|this|that|arguments?|flag"
+    rb"|options?|parameters?|instead|when|value|auto|default|token|tokens|password|secret|key|env|environ|stdin|prompt|file"
     rb"|failed|error|ok|okay|found|changed|incorrect|wrong|denied|authentication|provided|given|present|hidden"
     rb"|masked|redacted|removed|filtered|\[redacted\]?"
 )

@@ -38,13 +38,15 @@ def name_strength(name: str) -> Strength:
         return Strength.PASSWORD
     if last == "pass":
         return Strength.FIRM if owners & forms.PASS_OWNERS else Strength.NONE
-    if last in forms.SECRET_WORDS or (last == "key" and owners & forms.KEY_OWNERS):
+    if last == "pat":
+        return Strength.FIRM if owners & forms.PAT_OWNERS else Strength.NONE
+    if last in forms.SECRET_WORDS or (last == "key" and words[-2:-1] and words[-2] in forms.KEY_OWNERS):
         return Strength.FIRM
     if last.endswith("token"):
         return _token_strength(last, owners, upper=name.isupper())
     return (
         Strength.WEAK
-        if last in ("credential", "credentials", "auth") or (last == "key" and name.isupper())
+        if last in ("credential", "credentials", "creds", "auth") or (last == "key" and name.isupper())
         else Strength.NONE
     )
 
@@ -62,7 +64,7 @@ _MASKED = re.compile(rb"[*xX.\-_#?]*|[<\[({].*[>\])}]|<[|/]?\w*|%[sdr]|%?\{.*", 
 _REFERENCE = re.compile(rb"\$\{?[A-Z_][A-Z0-9_]*\}?|\$[({].*|[0-9$@]", re.DOTALL)
 _CODE = re.compile(
     rb"(?:self|cls|args?|cfg|config|os|sys|settings|request|kwargs|opts?|options|env|environ|conf|params|secrets|ctx"
-    rb"|input|getpass|flags?|hparams|parser)\b[.\[(].*|[A-Za-z_][\w.]*\(.*|(?:[A-Za-z_]+\.)+[A-Za-z_]+",
+    rb"|input|getpass|flags?|hparams|parser)\b[.\[(].*|[A-Za-z_][\w.]*[\[(].*|(?:[A-Za-z_]+\.)+[A-Za-z_]+",
     re.DOTALL,
 )
 _NUMBER = re.compile(rb"[+-]?(?:0x[0-9a-fA-F]+|[0-9][0-9.,_]*(?:e[+-]?[0-9]+)?[a-zA-Z%/]{0,8})")
@@ -101,3 +103,11 @@ def _looks_random(value: bytes) -> bool:
         return len(value) >= 6 and bool(re.search(rb"[0-9]", value) and re.search(rb"[A-Za-z]", value))
     mixed = bool(re.search(rb"[0-9]", value) and re.search(rb"[A-Za-z]", value))
     return mixed or (len(value) >= 16 and bool(re.fullmatch(rb"[A-Za-z0-9+/=_~.\-]+", value)))
+
+
+def looks_drawn(value: bytes) -> bool:
+    """Say whether nobody would write this as a word: what a sentence about a token must hold to be one."""
+    if re.fullmatch(rb"[0-9a-f]{32,}", value):
+        return True
+    digits = len(re.findall(rb"[0-9]", value))
+    return digits >= 2 and bool(re.search(rb"[a-z]", value) and re.search(rb"[A-Z]", value))
