@@ -170,6 +170,8 @@ def _event(
         return None
     candidates = range(len(rules.patterns)) if wanted is None or place is not None else wanted
     pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(content)), None)
+    if pattern is None and line.level is not Level.NONE:  # some forms begin with the level's own word
+        pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(line.whole)), None)
     if pattern is None:
         return None
     traceback = tracebacks[place[0]] if place else None

@@ -36,6 +36,7 @@ class Line:
         time_s: Its time stamp in seconds; only to be compared within one log and one kind.
         dated: Whether the stamp had a date.
         level: What the logger said.
+        whole: The line with its prefixes, without colours and boxes.
     """
 
     content: str
@@ -45,6 +46,7 @@ class Line:
     time_s: float | None = None
     dated: bool = False
     level: Level = Level.NONE
+    whole: str = ""
 
     @property
     def stream(self) -> tuple[str, int | None, str]:
@@ -122,6 +124,7 @@ _LEVELS = {
 def read_line(raw: str) -> Line:
     """Return `raw` without terminal colours, boxes, launcher marks, time stamps and log levels, each understood."""
     text = _BOX.sub("", _ANSI.sub("", raw[: 2 * MOST_CHARACTERS])).rstrip()[:MOST_CHARACTERS]
+    whole = text
     found: dict[str, str] = {}
     for _ in range(7):
         match = next((m for m in (prefix.match(text) for prefix in _PREFIXES) if m), None)
@@ -129,12 +132,12 @@ def read_line(raw: str) -> Line:
             break
         found.update({key: value for key, value in match.groupdict().items() if value})
         text = text[match.end() :]
-    return _line(text, found, raw)
+    return _line(text, found, whole)
 
 
-def _line(text: str, found: dict[str, str], raw: str) -> Line:
+def _line(text: str, found: dict[str, str], whole: str) -> Line:
     nccl = _NCCL_STAMP.match(text)
-    inside = _RANK_INSIDE.search(raw)
+    inside = _RANK_INSIDE.search(whole)
     rank = found.get("rank") or (inside and next(filter(None, inside.groups()))) or found.get("task")
     time_s, dated = _seconds(found.get("time", ""), found.get("uptime", ""))
     return Line(
@@ -145,6 +148,7 @@ def _line(text: str, found: dict[str, str], raw: str) -> Line:
         time_s=time_s,
         dated=dated,
         level=_LEVELS.get(found.get("level", "").upper(), Level.NONE),
+        whole=whole,
     )
 
 

@@ -36,7 +36,7 @@ def site_rules() -> tuple[Path, ...]:
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option("--status", type=click.IntRange(0, 255), help="The exit status of the job, if it is known.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
-def classify_command(as_json: bool, status: int | None, files: tuple[Path, ...]) -> None:
+def classify(as_json: bool, status: int | None, files: tuple[Path, ...]) -> None:
     """
     Say why the job behind a log ended.
 
@@ -93,18 +93,18 @@ def _shown(text: str) -> str:
 
 
 @click.group(name="rules")
-def rules_command() -> None:
+def rules() -> None:
     """Look at the rules that name a failure's cause."""
 
 
-@rules_command.command(name="list")
+@rules.command(name="list")
 def list_rules() -> None:
     """List the failure classes, in the order in which rules compete for a line."""
     for rule in load_rules(site_rules()).rules:
         click.echo(f"{rule.number:3} {rule.id:20} {rule.action.value:10} {rule.outlook.value:15} {rule.title}")
 
 
-@rules_command.command(name="explain")
+@rules.command(name="explain")
 @click.argument("failure_class")
 def explain(failure_class: str) -> None:
     """Explain one class: what it means, what to do, how it looks, and what it is not."""
@@ -135,16 +135,16 @@ def _explained(rule: Rule) -> Iterator[str]:
     yield f"File: {rule.source}"
 
 
-@rules_command.command(name="try")
+@rules.command(name="try")
 @click.option("--status", type=click.IntRange(0, 255), help="The exit status of the job, if it is known.")
 @click.argument("log", type=click.Path(path_type=Path, allow_dash=True))
 def try_rules(log: Path, status: int | None) -> None:
     """Show every line of LOG that a rule knows, which one won, and why the others lost."""
-    rules = load_rules(site_rules())
+    known = load_rules(site_rules())
     with ExitStack() as stack:
         logs = _open_all((log,), stack)
-        reading = read(logs, Facts(status=status), rules)
-        verdict = classify_opened(logs, Facts(status=status), rules)
+        reading = read(logs, Facts(status=status), known)
+        verdict = classify_opened(logs, Facts(status=status), known)
         root = judge(reading.events, status).root
         for event in reading.events:
             number = logs[event.log].number(event.offset)
