@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import mailbox
-import multiprocessing
 import os
 import signal
 import stat
@@ -27,6 +26,7 @@ from gpualert.notify.outbox import MAX_AGE_S, Summary, queue_message, send_due
 from gpualert.notify.spool import Spool
 
 NOW = 1_796_000_000.0
+ENVIRON = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
 ANN, BOB = "ann@example.org", "bob@example.org"
 
 
@@ -367,11 +367,10 @@ for number in range(int(sys.argv[2])):
     print("queued", flush=True)
     send(state, Settings())
 """
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     total = 6
     for round_ in range(8):
         process = subprocess.Popen(
-            [sys.executable, "-c", code, str(state), str(total)], stdout=subprocess.PIPE, env=environ
+            [sys.executable, "-c", code, str(state), str(total)], stdout=subprocess.PIPE, env=ENVIRON
         )
         assert process.stdout
         for _ in range(1 + round_ % total):
@@ -392,14 +391,15 @@ def test_killed_between_the_servers_answer_and_the_claim_the_repeat_has_the_same
     with MailServer().running() as server:
         identity = queue(state)
 
-        def die_at_the_claim() -> None:
-            Spool.claim_sent = lambda self, item: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
-            send(state, to_server(server.port))
-
-        process = multiprocessing.get_context("fork").Process(target=die_at_the_claim)
-        process.start()
-        process.join(30)
-        assert process.exitcode == -signal.SIGKILL and len(server.received) == 1
+        code = """
+import os, signal, sys
+from pathlib import Path
+from test_notify_outbox import Spool, send, to_server
+Spool.claim_sent = lambda self, item: os.kill(os.getpid(), signal.SIGKILL)
+send(Path(sys.argv[1]), to_server(int(sys.argv[2])))
+"""
+        killed = subprocess.run([sys.executable, "-c", code, str(state), str(server.port)], env=ENVIRON, check=False)
+        assert killed.returncode == -signal.SIGKILL and len(server.received) == 1
         assert send(state, to_server(server.port)).sent == (identity,)
         assert [message_from_bytes(got.content)["Message-ID"] for got in server.received] == [identity] * 2
         assert server.received[0].content == server.received[1].content

@@ -135,13 +135,13 @@ class _Round:
                 self.spool.set_pause(None)
 
     def _due(self, only: str | None) -> Iterator[Queued]:
-        for path in self.spool.states():
+        for path in self.spool.states(only):
             try:
                 item = self.spool.read(path)
             except SpoolError as error:
                 self._set_aside(error, path.stem)
                 continue
-            if (only is None or item.message_id == only) and item.next_at <= self.now:
+            if item.next_at <= self.now:
                 yield item
 
     def _try(self, item: Queued) -> None:

@@ -42,6 +42,12 @@ class SpoolError(GpualertError):
         super().__init__(f"cannot use '{path}': {reason}")
 
 
+def name_of(message_id: str) -> str:
+    """Return the name of a message's files: it sorts as the run does, and belongs to this Message-ID alone."""
+    readable = re.sub(r"[^A-Za-z0-9._-]", "_", message_id.strip("<>").split("@")[0])[:100]
+    return f"{readable}-{hashlib.sha256(message_id.encode()).hexdigest()[:8]}"
+
+
 @dataclass(frozen=True)
 class Queued:
     """
@@ -70,9 +76,8 @@ class Queued:
 
     @property
     def name(self) -> str:
-        """The name of its files: it sorts as the run does, and belongs to this Message-ID alone."""
-        readable = re.sub(r"[^A-Za-z0-9._-]", "_", self.message_id.strip("<>").split("@")[0])[:100]
-        return f"{readable}-{hashlib.sha256(self.message_id.encode()).hexdigest()[:8]}"
+        """The name of its files."""
+        return name_of(self.message_id)
 
 
 @dataclass(frozen=True)
@@ -132,8 +137,11 @@ class Spool:
         write_atomically(self.folder / f"{item.name}.eml", message)
         self.update(item)
 
-    def states(self) -> list[Path]:
-        """Return the state files of the messages that wait, oldest run first."""
+    def states(self, only: str | None = None) -> list[Path]:
+        """Return the state files of the messages that wait, oldest run first; or that of one Message-ID."""
+        if only is not None:
+            path = self.folder / f"{name_of(only)}.json"
+            return [path] if path.exists() else []
         return sorted(self.folder.glob("[!.]*.json"))
 
     def read(self, path: Path) -> Queued:
