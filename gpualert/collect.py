@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -14,6 +15,7 @@ from gpualert.rundir import read_run
 from gpualert.settle import Logs
 from gpualert.signals.cgroup import oom_kills, owns_cgroup
 from gpualert.signals.host import HostSnapshot, snapshot_host
+from gpualert.signals.kernel import about, read_kernel_log
 from gpualert.signals.nvml import Gpu, GpuSnapshot, snapshot_gpus
 from gpualert.signals.process import this_machine
 from gpualert.standing import Standing
@@ -31,6 +33,7 @@ class Collected:
 
     Attributes:
         facts: What votes on the verdict.
+        notes: What may have played a part, and is no vote.
         logs: What can be read of its logs.
         host, gpus: The machine as it is now; None where the run was on another one.
     """
@@ -39,6 +42,7 @@ class Collected:
     logs: Logs
     host: HostSnapshot | None
     gpus: GpuSnapshot | None
+    notes: tuple[str, ...] = ()
 
 
 def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] | None = None) -> Collected:
@@ -51,8 +55,9 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
     here = run.start is not None and run.start.host == this_machine().host
     host = snapshot_host([run.cwd, "/dev/shm"]) if here else None
     gpus = snapshot_gpus() if here else None
-    kills, hint = _oom(run)
-    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ())]
+    kills, notes = _oom(run)
+    said, mute = _kernel(run, gpus, environ) if here else ((), ())
+    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ()), *mute]
     if run.start and not here:
         not_read.append(f"the machine: the run was on {run.start.host or 'another host'}")
     facts = Facts(
@@ -63,10 +68,10 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
         duration_s=duration_s(run),
         host=(run.start.node or run.start.host) if run.start else "",
         gpu_allotted=gpu_allotted(environ, gpus) if here and environ is not None else None,
-        evidence=(*_ending(run, standing), *hint),
+        evidence=(*_ending(run, standing), *said),
         not_read=tuple(not_read),
     )
-    return Collected(facts, logs, host, gpus)
+    return Collected(facts, logs, host, gpus, notes)
 
 
 def duration_s(run: Run) -> float | None:
@@ -89,23 +94,44 @@ def gpu_allotted(environ: Mapping[str, str], gpus: GpuSnapshot | None) -> bool |
     return False if gpus and gpus.absent else None
 
 
-def _oom(run: Run) -> tuple[int | None, tuple[Evidence, ...]]:
-    """Return the kills in the run's own control group; those in a shared one are no more than a hint."""
+def _oom(run: Run) -> tuple[int | None, tuple[str, ...]]:
+    """Return the kills in the run's own control group; those in a shared one are no more than a note."""
     kills = oom_kills(run)
     if not kills or owns_cgroup(run, runs_beside(run)):
         return kills, ()
-    text = f"{kills} oom_kill in the control group while this run was in it, together with other processes"
-    return None, (Evidence("cgroup", "", 0, text, parameters={"oom_kills": kills, "shared": 1}),)
+    processes = "a process was" if kills == 1 else f"{kills} processes were"
+    return None, (f"while it ran {processes} killed for memory in its session, which other programs share",)
+
+
+def _kernel(
+    run: Run, gpus: GpuSnapshot | None, environ: Mapping[str, str] | None
+) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
+    """Return what the kernel says of a run that did not end well, and why it could not be asked."""
+    if not run.start or (run.exit and run.exit.status == 0):
+        return (), ()
+    lines, trouble = read_kernel_log(run.start.started_at, run.exit.ended_at if run.exit else time.time())
+    return about(lines, run.start, _cards(gpus, environ)), (trouble,) if trouble else ()
+
+
+def _cards(gpus: GpuSnapshot | None, environ: Mapping[str, str] | None) -> list[str] | None:
+    """Return the PCI addresses of the cards that the job could see; None where that is not known."""
+    if not gpus or not gpus.gpus:
+        return None
+    told = ((environ or {}).get("CUDA_VISIBLE_DEVICES") or "").split(",")
+    chosen = [gpu for gpu in gpus.gpus if str(gpu.index) in told or (gpu.uuid and gpu.uuid in told)]
+    return [gpu.pci for gpu in chosen or gpus.gpus if gpu.pci]
 
 
 def _ending(run: Run, standing: Standing) -> tuple[Evidence, ...]:
-    """Say in words of our own what is known of an end that nobody saw."""
-    if standing is not Standing.LOST or not run.start:
-        return ()
+    """Say in words of our own, which the rules know, that the host went down under a run."""
     here = this_machine()
-    if run.start.host == here.host and run.start.boot_id != here.boot_id:
-        return (Evidence("host", "", 0, f"{run.start.host} was started anew while the run was under way"),)
-    return (Evidence("host", "", 0, "the job and what recorded it are gone, and there is no exit record"),)
+    if standing is not Standing.LOST or not run.start or run.start.host != here.host:
+        return ()
+    if not run.start.boot_id or not here.boot_id or run.start.boot_id == here.boot_id:
+        return ()
+    name = run.start.host.split(".")[0][:32]
+    text = f"host {name} rebooted unexpectedly: it was started anew while the run was under way"
+    return (Evidence("host", "", 0, text, host=name),)
 
 
 def runs_beside(run: Run) -> Iterable[Run]:

@@ -54,6 +54,7 @@ def find_out(
         verdict = _judge(logs.files, collected.facts)
     else:
         verdict = unjudged(collected.facts, "the logs: reading them has failed before")
+    verdict = replace(verdict, notes=(*verdict.notes, *collected.notes))
     if standing in _STATUSES:
         verdict = replace(verdict, status=_STATUSES[standing], exited_zero=False)
     return Findings(verdict, tuple(machine_rows(collected)), evidence_json(collected))

@@ -15,11 +15,12 @@ from rundirs import NOW, RunBuilder
 
 from gpualert.bounded import within
 from gpualert.collect import Collected, collect, evidence_json, gpu_allotted, machine_rows
-from gpualert.model import Facts
+from gpualert.model import Facts, Start
 from gpualert.rundir import read_run
 from gpualert.settle import Logs, readable_logs
 from gpualert.signals.cgroup import oom_kills, owns_cgroup
 from gpualert.signals.host import snapshot_host
+from gpualert.signals.kernel import KernelLine, about, parse_record, read_kernel_log
 from gpualert.signals.nvml import Gpu, GpuSnapshot, snapshot_gpus
 from gpualert.signals.process import processes_of
 from gpualert.standing import Standing
@@ -27,6 +28,7 @@ from gpualert.standing import Standing
 SNAPSHOT = """
 import json, sys, time
 from dataclasses import asdict
+from gpualert.signals.kernel import KernelLine, about, parse_record, read_kernel_log
 from gpualert.signals.nvml import snapshot_gpus
 print(json.dumps(asdict(snapshot_gpus(float(sys.argv[1])))))
 """
@@ -173,13 +175,12 @@ def test_a_group_that_another_run_was_in_is_shared(
     assert owns_cgroup(mine, [mine, other]) is own
 
 
-def test_kills_in_a_shared_group_are_a_hint_and_no_vote(make_run: RunBuilder) -> None:
+def test_kills_in_a_shared_group_are_a_note_and_no_vote(make_run: RunBuilder) -> None:
     start = {"cgroup": "/user.slice/user-1000.slice/session-3.scope", "cgroup_oom_kill": 0}
     run = read_run(make_run(start=start, exit={"cgroup_oom_kill": 1}))
-    facts = collect(run, Standing.ENDED, readable_logs(run)).facts
-    assert facts.oom_kills is None
-    (hint,) = facts.evidence
-    assert (hint.source, hint.parameters["oom_kills"]) == ("cgroup", 1)
+    found = collect(run, Standing.ENDED, readable_logs(run))
+    assert found.facts.oom_kills is None
+    assert found.notes == ("while it ran a process was killed for memory in its session, which other programs share",)
 
 
 def test_kills_in_the_runs_own_group_are_a_vote(make_run: RunBuilder) -> None:
@@ -226,3 +227,55 @@ def test_processes_left_behind_are_known_by_their_run() -> None:
         assert processes_of("run-of-this-test") == [process.pid]
         process.kill()
     assert processes_of("run-of-this-test") == []
+
+
+OOM_LINE = (
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/slurm/job_7,"
+    "task_memcg={group},task=python,pid={pid},uid=1000"
+)
+XID_LINE = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def start_of(**keys: object) -> Start:
+    values = {"run_id": "r", "host": "node03", "pid": 4242, "pid_starttime": 1, "started_at": NOW, **keys}
+    return Start(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "ours"),
+    [
+        (OOM_LINE.format(group="/slurm/job_7/step_0", pid=9), start_of(cgroup="/slurm/job_7"), True),
+        (OOM_LINE.format(group="/slurm/job_7", pid=9), start_of(cgroup="/slurm/job_7"), True),
+        (OOM_LINE.format(group="/slurm/job_77", pid=9), start_of(cgroup="/slurm/job_7"), False),
+        (OOM_LINE.format(group="/slurm/job_8", pid=9), start_of(cgroup="/"), False),
+        (OOM_LINE.format(group="/x", pid=4242), start_of(), True),
+        ("Out of memory: Killed process 4242 (python) total-vm:1kB", start_of(), True),
+        ("Out of memory: Killed process 4242 (python) total-vm:1kB", start_of(pid_ns="4026532000"), False),
+        ("Out of memory: Killed process 42420 (python) total-vm:1kB", start_of(), False),
+        ("usb 1-1: new high-speed USB device", start_of(), False),
+    ],
+    ids=["below its group", "in its group", "a group with a like name", "in a container", "the job itself", "the job",
+         "a number of another namespace", "another process", "chatter"],
+)  # fmt: skip
+def test_a_kill_in_the_kernels_log_counts_only_where_it_hit_the_run(text: str, start: Start, ours: bool) -> None:
+    assert bool(about([KernelLine(NOW, text)], start, [])) is ours
+
+
+@pytest.mark.parametrize(
+    ("cards", "ours"), [(["00000000:65:00.0"], True), (["00000000:17:00.0"], False), ([], False), (None, True)]
+)
+def test_a_cards_trouble_counts_where_the_run_could_see_the_card(cards: list[str] | None, ours: bool) -> None:
+    found = about([KernelLine(NOW, XID_LINE)], start_of(), cards)
+    assert bool(found) is ours
+    assert all((item.source, item.parameters["xid"]) == ("kernel", 79) for item in found)
+
+
+def test_records_of_the_kernels_log_are_read_and_others_skipped() -> None:
+    line = parse_record(b"4,1234,5000000,-;NVRM: x\xff\n SUBSYSTEM=pci\n", 100.0)
+    assert line == KernelLine(105.0, "NVRM: x\ufffd")
+    assert parse_record(b"no record", 0.0) is None and parse_record(b"", 0.0) is None
+
+
+def test_the_kernels_log_is_read_or_the_reason_said() -> None:
+    lines, trouble = read_kernel_log(0.0, time.time())
+    assert trouble.startswith("the kernel's log: ") if not lines else all(line.at > 0 for line in lines)
