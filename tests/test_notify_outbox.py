@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import mailbox
 import os
+import resource
 import signal
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from email import message_from_bytes
 from email.policy import default
@@ -329,7 +331,44 @@ def test_nobody_else_can_read_the_spool_whatever_the_umask(state):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_a_full_disk_is_said_to_whoever_queues(state):
+@contextmanager
+def no_room_for(n_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond `n_bytes`, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_while_queueing_is_said_and_leaves_no_half_message(state):
+    with no_room_for(1000), pytest.raises(OSError, match="large"):
+        queue(state)
+    assert [path for path in (state / "outbox").rglob("*") if path.is_file()] == []
+    identity = queue(state)
+    assert send(state, Settings()).sent == (identity,)
+
+
+def test_a_full_disk_while_sending_loses_nothing_and_the_rest_goes_on(state, server):
+    first, second = queue(state, 1), queue(state, 2)
+    server.answer("RCPT", "450 later")
+    with no_room_for(50):
+        found = send(state, to_server(server.port))
+    assert found.sent == (second,) and "cannot keep the state of message" in found.troubles[0]
+    assert send(state, to_server(server.port)).sent == (first,)
+
+
+def test_a_full_disk_keeps_a_message_out_of_the_maildir_but_in_the_spool(state):
+    identity = queue(state)
+    with no_room_for(1000):
+        found = send(state, Settings())
+    assert found.waiting == 1 and "cannot deliver by maildir" in found.troubles[0]
+    assert list(mailbox.Maildir(state / "mail")) == []
+    assert send(state, Settings(), NOW + 1000).sent == (identity,)
+
+
+def test_an_unusable_state_folder_is_said_to_whoever_queues(state):
     state.mkdir()
     (state / "outbox").write_text("in the way")
     with pytest.raises(OSError, match="outbox"):

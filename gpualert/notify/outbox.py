@@ -124,15 +124,25 @@ class _Round:
             if self._left_s() < _LEAST_TIME_S:
                 return
             try:
-                self._try(item)
-            except ChannelError as error:  # all others would fare the same
-                self._back_off(item, error)
-                self._pause(pause, error)
-                return
-            except SpoolError as error:
-                self._set_aside(error, item.name)
-            else:
-                self.spool.set_pause(None)
+                if not self._works(item, pause):
+                    return
+            except OSError as error:  # the disk is full, say; its state stays as it was
+                self.troubles.append(f"cannot keep the state of message '{item.name}': {error.strerror or error}")
+
+    def _works(self, item: Queued, pause: Pause) -> bool:
+        """Try one message; say whether the channel works, so that others are worth a try."""
+        try:
+            self._try(item)
+        except ChannelError as error:
+            self.troubles.append(str(error))
+            self._back_off(item, error)
+            self._pause(pause, error)
+            return False
+        except SpoolError as error:
+            self._set_aside(error, item.name)
+        else:
+            self.spool.set_pause(None)
+        return True
 
     def _due(self, only: str | None) -> Iterator[Queued]:
         for path in self.spool.states(only):
@@ -223,7 +233,6 @@ class _Round:
         times = pause.times + 1 if pause.channel == channel else 1
         until = self.now + _delay_s(channel, times, _LONGEST_PAUSE_S)
         self.spool.set_pause(Pause(channel, until, times, str(error)))
-        self.troubles.append(str(error))
 
     def _set_aside(self, error: SpoolError, name: str) -> None:
         if error.lasting:
