@@ -67,7 +67,7 @@ def report_of(
 ) -> Report:
     """Gather what is said about a run."""
     verdict = findings.verdict
-    root = verdict.evidence[0] if verdict.evidence else None
+    root = next((item for item in verdict.evidence if item.line), None)  # a signal has no line to show
     windows, unreadable = read_windows(logs.files, root, settings.log_lines)
     return build_report(
         run,
