@@ -10,7 +10,7 @@ def main() -> int:
     words = sys.argv[1:]
     if words[:1] == ["post"]:
         # Started by the shim once a run: not even click is imported.
-        from gpualert.post import main_from_shim
+        from gpualert.handover import main as main_from_shim
 
         status = main_from_shim(words[1:])
         if status is not None:

@@ -185,6 +185,19 @@ def test_broken_settings_do_not_cost_the_message_and_are_written_down(
     assert "GPUALERT_MAIL" in (path / "post.log").read_text()
 
 
+def test_a_sites_broken_rule_does_not_cost_the_verdict_and_is_said(
+    make_run: RunBuilder, state: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "config" / "gpualert" / "rules"
+    folder.mkdir(parents=True)
+    (folder / "50-mine.yaml").write_text("id: mine\nshape: wrong\n")
+    path = make_run()
+    post(path)
+    verdict = json.loads((path / "verdict.json").read_text())
+    assert verdict["class"] == "traceback"
+    assert any("50-mine.yaml" in note for note in verdict["notes"])
+
+
 def test_a_malformed_run_is_refused_and_the_reason_written_down(make_run: RunBuilder, state: Path) -> None:
     path = make_run(exit={"status": "fine"})
     assert subprocess.run([*POST, str(path)], check=False).returncode == 1
