@@ -90,7 +90,8 @@ def _duration_s(run: Run) -> float | None:
 def outcome(verdict: Verdict) -> str:
     """Say how it ended in a word or three: `FAILED cuda_oom`, `FAILED oom_killer (exit 0)`, `OK`."""
     words = [WORDS[verdict.status]]
-    if verdict.status in (RunStatus.FAILED, RunStatus.LOST) and verdict.failure_class not in ("", "success"):
+    failed, lost = verdict.status is RunStatus.FAILED, verdict.status is RunStatus.LOST
+    if failed or (lost and verdict.failure_class not in ("success", "unknown")):
         words.append(verdict.failure_class)
     if verdict.exited_zero:
         words.append("(exit 0)")
@@ -114,7 +115,7 @@ def what_happened(run: Run, verdict: Verdict) -> str:
 def _ending(run: Run, verdict: Verdict) -> str:
     """Say in one sentence how the process ended."""
     if run.exit is None:
-        return "It never started." if run.start is None else "Nobody saw it end: there is no exit record."
+        return "It never started." if run.start is None else "No exit record was written."
     if run.exit.timed_out:
         limit = f" of {run.options.timeout_s:g} s" if run.options.timeout_s else ""
         return f"It was stopped at its time limit{limit} (--timeout)."

@@ -44,7 +44,7 @@ TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
         ),
         pytest.param(
             a_run(start=None, exit=None, argv=()), a_verdict(status=RunStatus.LOST, failure_class="unknown"),
-            f"LOST unknown: {RUN_ID}", id="nothing is known",
+            f"LOST: {RUN_ID}", id="nothing is known",
         ),
     ],
 )  # fmt: skip
@@ -96,7 +96,7 @@ def test_the_first_lines_answer_what_why_where_next_and_which_log():
         (Exit(137, 9, False, NOW + 9), "It was killed by SIGKILL (exit status 137)."),
         (Exit(200, 99, False, NOW + 9), "It was killed by signal 99 (exit status 200)."),
         (Exit(124, None, True, NOW + 9), "It was stopped at its time limit of 60 s (--timeout)."),
-        (None, "Nobody saw it end: there is no exit record."),
+        (None, "No exit record was written."),
     ],
 )
 def test_how_it_ended_is_said_in_words(ended, said):
