@@ -8,6 +8,8 @@ from email.message import EmailMessage
 from email.policy import default
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from reports import HOSTILE, NOW, RUN_ID, a_report, a_run, a_verdict, an_artifact, an_evidence
 
 from gpualert.cleaning import Window
@@ -101,6 +103,17 @@ def test_a_strange_name_gives_one_subject_that_reads_back(subject):
     assert str(mail["Subject"]).startswith(f"FAILED cuda_oom: {subject[:9].replace('=?', '= ?')[:8]}")
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.characters(codec=None), max_size=80), st.text(st.characters(codec=None), min_size=1, max_size=80))
+def test_whatever_the_names_headers_stay_the_same_and_in_their_limits(name, file_name):
+    artifacts = [an_artifact(name=file_name)]
+    message = composed(a_report(a_run(name=name), artifacts=artifacts), artifacts)
+    assert message.isascii() and max(map(len, message.split(b"\r\n"))) <= 998
+    assert parsed(message).keys() == parsed(composed(artifacts=[an_artifact()])).keys()
+    (file,) = parsed(message).iter_attachments()
+    assert sorted(file.keys()) == ["Content-Disposition", "Content-Transfer-Encoding", "Content-Type"]
+
+
 @pytest.mark.parametrize(
     "name", ["loss é.csv", 'a"b;c.csv', "../../etc/passwd", "x" * 300 + ".tar.gz", "a\nb.csv", "=?utf-8?q?=0ax?=.csv"]
 )
@@ -135,7 +148,7 @@ def test_a_message_without_attachments_cannot_be_made_smaller():
 
 
 @pytest.mark.parametrize(
-    ("settings", "asked", "wanted"),
+    ("chosen", "asked", "wanted"),
     [
         (Settings(sender="Ann <ann@x.org>"), (), Envelope("Ann <ann@x.org>", "ann@x.org", ("ann@x.org",))),
         (
@@ -148,8 +161,8 @@ def test_a_message_without_attachments_cannot_be_made_smaller():
         ),
     ],
 )  # fmt: skip
-def test_the_envelope_follows_the_settings_and_the_run(settings, asked, wanted):
-    assert envelope(settings, asked) == wanted
+def test_the_envelope_follows_the_settings_and_the_run(chosen, asked, wanted):
+    assert envelope(chosen, asked) == wanted
 
 
 def test_without_settings_the_user_writes_to_himself():

@@ -154,6 +154,8 @@ def test_a_silent_server_is_left_after_the_time_out_of_one_answer():
 def test_the_last_answer_is_waited_for_beyond_the_limit():
     """Hanging up on a server that has the whole message and is about to accept it would send it twice."""
 
+    limit_s = 1.5
+
     def slow(connection: socket.socket) -> None:
         lines = connection.makefile("rb")
         connection.sendall(b"220 slow\r\n")
@@ -162,11 +164,11 @@ def test_the_last_answer_is_waited_for_beyond_the_limit():
             connection.sendall(reply + b"\r\n")
         while lines.readline() != b".\r\n":
             pass
-        time.sleep(1.5)
+        time.sleep(limit_s + 0.3)
         connection.sendall(b"250 taken\r\n")
 
     with scripted(slow) as port:
-        assert deliver(port, limit_s=1.0) == ()
+        assert deliver(port, limit_s=limit_s) == ()
 
 
 @pytest.mark.parametrize("replies", [3, 4], ids=["at DATA", "in DATA"])
