@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from gpualert.artifacts.content import Body, binary_body, log_body, looks_like_text, text_body
-from gpualert.artifacts.find import Found, Search, find_changed
+from gpualert.artifacts.find import Found, Search, Skipped, find_changed
 from gpualert.artifacts.kinds import BINARY_TYPES, is_binary, not_by_default, withheld
 from gpualert.bounded import within
 from gpualert.config import Settings
@@ -45,9 +46,9 @@ def collect(
     packed, used = (
         _pack_logs(logs, budget) if failed else ([_left_out_log(log, "the run succeeded") for log in logs], 0)
     )
-    found, notes = _search(run, logs, settings, time.time() if now is None else now)
+    found, skipped = _search(run, logs, settings, time.time() if now is None else now)
     wanted, rest = _choose(found, settings.attach.unasked_bytes)
-    return (*packed, *_pack_files(wanted, budget, used), *_listed(rest), *(_note(run, note) for note in notes))
+    return (*packed, *_pack_files(wanted, budget, used), *_listed(rest), *(_note(run, note) for note in skipped))
 
 
 def to_json(artifacts: Iterable[Artifact]) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def _left_out_log(log: LogFile, reason: str) -> Artifact:
     return Artifact(log.name, log.path, max(0, end - log.start), False, reason)
 
 
-def _search(run: Run, logs: Sequence[LogFile], settings: Settings, now: float) -> tuple[list[Found], list[str]]:
+def _search(run: Run, logs: Sequence[LogFile], settings: Settings, now: float) -> tuple[list[Found], list[Skipped]]:
     """Return the files that changed while the run ran, without its logs, and what could not be looked at."""
     if run.start is None or not run.cwd.startswith("/"):
         return [], []
@@ -123,11 +124,11 @@ def _search(run: Run, logs: Sequence[LogFile], settings: Settings, now: float) -
         ended_at=run.exit.ended_at if run.exit else now,
     )
     try:
-        found, notes = within(_SEARCH_LIMIT_S, lambda: find_changed(search))
+        found, skipped = within(_SEARCH_LIMIT_S, lambda: find_changed(search))
     except TimeoutError:
-        return [], [f"'{run.cwd}' did not answer within {_SEARCH_LIMIT_S:g} s: no files of the job were looked at"]
+        return [], [Skipped(run.cwd, f"not looked at: no answer within {_SEARCH_LIMIT_S:g} s")]
     own = {identity for log in logs if (identity := _identity(log))}
-    return [file for file in found if file.identity not in own and not file.path.is_relative_to(run.path)], notes
+    return [file for file in found if file.identity not in own and not file.path.is_relative_to(run.path)], skipped
 
 
 def _identity(log: LogFile) -> tuple[int, int] | None:
@@ -193,7 +194,7 @@ def _file_artifact(file: Found, room_bytes: int) -> Artifact:
     return _attached(file.name, file.path, file.size_bytes, body)
 
 
-def _attached(name: str, path: Any, size_bytes: int, body: Body) -> Artifact:
+def _attached(name: str, path: Path, size_bytes: int, body: Body) -> Artifact:
     return Artifact(
         name=name + body.suffix,
         path=path,
@@ -217,8 +218,8 @@ def _listed(rest: Sequence[tuple[Found, str]]) -> Iterator[Artifact]:
         yield Artifact(f"{len(more):,} more files", more[0][0].path.parent, total, False, "changed too, not listed")
 
 
-def _note(run: Run, note: str) -> Artifact:
-    return Artifact("files of the job", run.path, 0, False, note)
+def _note(run: Run, note: Skipped) -> Artifact:
+    return Artifact(note.what, Path(run.cwd), 0, False, note.reason)
 
 
 def _reason(error: Exception) -> str:

@@ -19,6 +19,7 @@ WHOLE_BYTES = 16 << 20  # up to here it is compressed whole; beyond only head an
 _BLOCK_BYTES = 1 << 18
 _LONG_LINE_BYTES = 4 << 20
 _HEAD_BYTES, _TAIL_BYTES = 1 << 20, 4 << 20
+_SMALL_BYTES = 100_000  # ends up to here go along as text
 _LEAST_BYTES = 2_000  # head and tail below this say nothing
 _COUNT_LIMIT_S = 2.0
 _UNPACK_LIMIT_S = 5.0
@@ -167,7 +168,7 @@ def _ends_of_gzip(descriptor: int, room_bytes: int) -> Body | None:
     deadline_s = time.monotonic() + _UNPACK_LIMIT_S
     with gzip.open(os.fdopen(os.dup(descriptor), "rb")) as archive:
         try:
-            while block := archive.read(_BLOCK_BYTES):
+            while block := archive.read1(_BLOCK_BYTES):
                 part = _HEAD_BYTES - len(head)
                 head += block[:part]
                 tail += block[part:]
@@ -180,18 +181,21 @@ def _ends_of_gzip(descriptor: int, room_bytes: int) -> Body | None:
                     break
         except (OSError, EOFError, zlib.error) as error:
             note = f"damaged archive: {error}"
+    if note and not head:
+        raise OSError(note)
     return _fit(_Ends(bytes(head), bytes(tail), dropped_bytes, dropped_lines, note=note), room_bytes)
 
 
 def _fit(ends: _Ends, room_bytes: int) -> Body | None:
     """Shorten head and tail until they fit; None when next to nothing would be left."""
+    least_bytes = min(_LEAST_BYTES, len(ends.head) + len(ends.tail))
     shown = ends
-    while len(shown.head) + len(shown.tail) >= min(_LEAST_BYTES, len(ends.head) + len(ends.tail)) > 0:
-        if shown.omitted_bytes:
-            shown = _at_lines(shown)
-        if body := _joined(shown, room_bytes):
+    while len(shown.head) + len(shown.tail) >= least_bytes > 0:
+        body = _joined(_at_lines(shown) if shown.omitted_bytes else shown)
+        if len(body.content) <= room_bytes:
             return body
-        shown = _shorter(shown, len(shown.head) // 2, len(shown.tail) // 2)
+        share = min(0.75, 0.9 * room_bytes / len(body.content))
+        shown = _shorter(shown, int(len(shown.head) * share), int(len(shown.tail) * share))
     return None
 
 
@@ -220,22 +224,18 @@ def _at_lines(ends: _Ends) -> _Ends:
     return _shorter(ends, head_end, len(ends.tail) - tail_start)
 
 
-def _joined(ends: _Ends, room_bytes: int) -> Body | None:
-    """Redact and join head and tail, compressed when large; None when that does not fit."""
+def _joined(ends: _Ends) -> Body:
+    """Redact and join head and tail, compressed when large."""
     head, in_head = _clean(_pieces(ends.head))
     tail, in_tail = _clean(_pieces(ends.tail))
     about = "" if ends.counted else "about "
     left_out = f"{about}{ends.omitted_lines:,} lines ({size_text(ends.omitted_bytes)}) left out of the middle"
     mark = f"\n[... gpualert: {left_out} ...]\n".encode() if ends.omitted_bytes else b""
     content = head + mark + tail
-    notes = [left_out if mark else "", ends.note]
-    media_type, suffix = "text/plain", ""
-    if len(content) > min(PLAIN_BYTES, room_bytes):
+    media_type, suffix, notes = "text/plain", "", [left_out if mark else "", ends.note]
+    if len(content) > _SMALL_BYTES:
         content = gzip.compress(content, 6, mtime=0)
-        media_type, suffix = "application/gzip", ".gz"
-        notes.insert(0, "compressed")
-    if len(content) > room_bytes:
-        return None
+        media_type, suffix, notes = "application/gzip", ".gz", ["compressed", *notes]
     note = ", ".join(filter(None, notes))
     return Body(content, media_type, suffix, note, ends.omitted_lines, in_head + in_tail)
 

@@ -26,6 +26,14 @@ _MAGIC = frozenset("*?[")
 
 
 @dataclass(frozen=True)
+class Skipped:
+    """A folder or a glob that was not, or not wholly, looked at, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Search:
     """Where to look, and the window of time in which a file must have changed."""
 
@@ -72,11 +80,16 @@ class Found:
 
 @dataclass
 class _Bounds:
-    """What is left of a search, and what was cut."""
+    """What is left of a search, and what it could not look at."""
 
     entries: int = MAX_ENTRIES
     deadline_s: float = field(default_factory=lambda: time.monotonic() + MAX_SEARCH_S)
-    notes: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, what: str, reason: str) -> None:
+        """Note what is not looked at, once."""
+        if (note := Skipped(what, reason)) not in self.skipped:
+            self.skipped.append(note)
 
     def spend(self) -> bool:
         """Take one entry; False when there is nothing left to take."""
@@ -84,16 +97,13 @@ class _Bounds:
         return self.entries >= 0 and time.monotonic() < self.deadline_s
 
 
-def find_changed(search: Search) -> tuple[list[Found], list[str]]:
+def find_changed(search: Search) -> tuple[list[Found], list[Skipped]]:
     """Return what changed below the job's folder and what the globs name, and what could not be looked at."""
     bounds = _Bounds()
     found = {file.path: file for file in _below_cwd(search, bounds)}
     for pattern in dict.fromkeys(search.globs):
-        matches = list(_matching(search, pattern, bounds))
-        if not matches:
-            bounds.notes.append(f"--attach '{pattern}': no file that this run changed has such a name")
-        found.update((file.path, file) for file in matches)
-    return list(found.values()), list(dict.fromkeys(bounds.notes))
+        found.update((file.path, file) for file in _matching(search, pattern, bounds))
+    return list(found.values()), bounds.skipped
 
 
 @contextmanager
@@ -136,10 +146,14 @@ def _below_cwd(search: Search, bounds: _Bounds) -> Iterator[Found]:
     try:
         with open_without_links(root) as descriptor:
             yield from _walk(descriptor, root, search, bounds, 0)
-    except UnsafeFileError as error:
-        bounds.notes.append(f"'{root}' was not looked at: '{error.path}': {error.reason}")
-    except OSError as error:
-        bounds.notes.append(f"'{root}' was not looked at: {error.strerror}")
+    except (UnsafeFileError, OSError) as error:
+        bounds.skip(str(root), _refusal(error))
+
+
+def _refusal(error: UnsafeFileError | OSError) -> str:
+    if isinstance(error, UnsafeFileError):
+        return f"not looked at: '{error.path}': {error.reason}; name the real path"
+    return f"not looked at: {error.strerror or error}"
 
 
 def _walk(folder: int, shown: Path, search: Search, bounds: _Bounds, depth: int) -> Iterator[Found]:
@@ -152,7 +166,7 @@ def _walk(folder: int, shown: Path, search: Search, bounds: _Bounds, depth: int)
         elif file := _judge(entry, shown / entry.name, search, asked=False):
             yield file
     if inner and depth == MAX_DEPTH:
-        bounds.notes.append(f"below '{shown}' was not looked at: {MAX_DEPTH} folders deep is the limit")
+        bounds.skip(str(shown), f"folders in it are not looked at: {MAX_DEPTH} deep is the limit")
         return
     for name in sorted(inner):
         with _opened(name, folder, shown / name, bounds) as descriptor:
@@ -164,10 +178,10 @@ def _entries(folder: int, shown: Path, bounds: _Bounds) -> Iterator[os.DirEntry[
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number == MAX_FOLDER_ENTRIES:
-                bounds.notes.append(f"'{shown}' holds more than {MAX_FOLDER_ENTRIES:,} files; not all were looked at")
+                bounds.skip(str(shown), f"not wholly looked at: it holds more than {MAX_FOLDER_ENTRIES:,} files")
                 return
             if not bounds.spend():
-                bounds.notes.append(f"the job's folder is too large; '{shown}' and what follows were not looked at")
+                bounds.skip(str(shown), "not wholly looked at, nor what follows: there is too much")
                 return
             yield entry
 
@@ -178,7 +192,7 @@ def _opened(name: str, folder: int, shown: Path, bounds: _Bounds) -> Iterator[in
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=folder)
     except OSError as error:
-        bounds.notes.append(f"'{shown}' was not looked at: {error.strerror}")
+        bounds.skip(str(shown), _refusal(error))
         yield None
         return
     try:
@@ -219,14 +233,18 @@ def _matching(search: Search, pattern: str, bounds: _Bounds) -> Iterator[Found]:
     """Yield what a glob names; `..` is resolved in the text, so a link cannot lead elsewhere."""
     parts = Path(os.path.normpath(Path(search.cwd, pattern))).parts
     fixed = next((i for i, part in enumerate(parts) if _MAGIC & set(part)), len(parts) - 1)
-    root = Path(*parts[: max(1, fixed)])
+    root, inner = Path(*parts[: max(1, fixed)]), parts[max(1, fixed) :]
+    subject, matched = f"--attach '{pattern}'", False
     try:
         with open_without_links(root) as descriptor:
-            yield from _glob(descriptor, root, parts[max(1, fixed) :], search, bounds, 0)
-    except UnsafeFileError as error:
-        bounds.notes.append(f"--attach '{pattern}': '{error.path}': {error.reason}; name the real path")
-    except OSError as error:
-        bounds.notes.append(f"--attach '{pattern}': '{root}': {error.strerror}")
+            for file in _glob(descriptor, root, inner, search, bounds, 0):
+                matched = True
+                yield file
+    except (UnsafeFileError, OSError) as error:
+        bounds.skip(subject, _refusal(error))
+    else:
+        if not matched:
+            bounds.skip(subject, "there is no such file")
 
 
 def _glob(
