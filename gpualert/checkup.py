@@ -113,7 +113,7 @@ def _state(home: Path) -> Iterator[Check]:
     mode = home.stat().st_mode & 0o777
     space = os.statvfs(home)
     free_bytes = space.f_bavail * space.f_frsize
-    found = f"{home}, {size(free_bytes)} free, {len(run_paths([home]))} runs"
+    found = f"{home}, {size(free_bytes)} free, runs: {len(run_paths([home]))}"
     if home.stat().st_uid != os.geteuid() or mode & 0o077:
         yield Check(Mark.FAIL, "state folder", f"{home} is open to others (mode {mode:o})", f"chmod 700 {home}")
     elif free_bytes < _LITTLE_SPACE_BYTES or (space.f_files and space.f_favail < 1000):
@@ -123,7 +123,7 @@ def _state(home: Path) -> Iterator[Check]:
     for folder in state_folders(home)[1:]:
         if count := len(run_paths([folder])):
             advice = "they were recorded while the state folder could not be used; gpualert runs lists them"
-            yield Check(Mark.WARN, "state folder", f"{count} runs are in {folder}", advice)
+            yield Check(Mark.WARN, "state folder", f"runs in {folder}: {count}", advice)
 
 
 def _locks(home: Path) -> Iterator[Check]:
@@ -158,12 +158,12 @@ def _mail(settings: Settings) -> Iterator[Check]:
     yield Check(Mark.OK, "mail", where, advice)
     waiting = len(list((settings.home / "outbox").glob("[!.]*.json")))
     if waiting:
-        yield Check(Mark.WARN, "outbox", f"{waiting} messages wait", "gpualert tick sends them, and says why it cannot")
+        yield Check(
+            Mark.WARN, "outbox", f"waiting messages: {waiting}", "gpualert tick sends them, and says why it cannot"
+        )
     given_up = len(list((settings.home / "outbox" / "dead").glob("*.json")))
     if given_up:
-        yield Check(
-            Mark.WARN, "outbox", f"{given_up} messages were refused for good", f"see {settings.home}/outbox/dead"
-        )
+        yield Check(Mark.WARN, "outbox", f"messages refused for good: {given_up}", f"see {settings.home}/outbox/dead")
 
 
 def _tick(home: Path) -> Iterator[Check]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpualert.errors import RunDirError
+from gpualert.jsonfiles import plain
 from gpualert.model import SCHEMA, Evidence, Facts, Run
 from gpualert.rundir import read_run
 from gpualert.settle import Logs
@@ -156,19 +156,6 @@ def evidence_json(found: Collected) -> dict[str, Any]:
         "machine": machine_rows(found),
         "not_read": list(found.facts.not_read),
     }
-
-
-def plain(value: Any) -> Any:
-    """Return frozen data as JSON knows it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def machine_rows(found: Collected) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +12,13 @@ from gpualert.bounded import within
 from gpualert.collect import collect, evidence_json, machine_rows
 from gpualert.config import SYSTEM_FILE, user_file
 from gpualert.errors import GpualertError, RuleError
-from gpualert.files import read_regular, write_atomically
+from gpualert.jsonfiles import read_json, write_json
 from gpualert.model import Action, Confidence, Domain, Facts, LogFile, Outlook, Role, Run, RunStatus, Verdict
 from gpualert.settle import Logs
 from gpualert.standing import Standing
 from gpualert.verdict_json import verdict_from_json, verdict_to_json
 
 _CLASSIFY_LIMIT_S = 120.0
-_JSON_LIMIT_BYTES = 16 << 20
 _STATUSES = {Standing.LOST: RunStatus.LOST, Standing.UNKNOWN: RunStatus.UNKNOWN}
 
 
@@ -127,26 +125,3 @@ def load(run_path: Path) -> Findings | None:
     except (OSError, ValueError, KeyError, TypeError, GpualertError):
         evidence, machine = {}, ()
     return Findings(verdict, machine, evidence)
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """
-    Write a JSON file in one step; it is ASCII, whatever strangers put into it.
-
-    Raises:
-        OSError: As `write_atomically`.
-    """
-    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=True).encode("ascii") + b"\n")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """
-    Return the object in a JSON file of a run directory.
-
-    Raises:
-        OSError, UnsafeFileError, ValueError: It is missing, unsafe or no object.
-    """
-    found = json.loads(read_regular(path, _JSON_LIMIT_BYTES))
-    if not isinstance(found, dict):
-        raise ValueError("it is no object")
-    return found

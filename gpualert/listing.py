@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import Any
 
 from gpualert.collect import duration_s
 from gpualert.errors import GpualertError
-from gpualert.files import read_regular
+from gpualert.jsonfiles import read_json
 from gpualert.model import Run
 from gpualert.rundir import read_run
 from gpualert.standing import Standing, standing
-
-_VERDICT_LIMIT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,6 @@ def _entry(run: Run, state: Standing, verdict: dict[str, Any]) -> Entry:
 def stored_verdict(path: Path) -> dict[str, Any]:
     """Return what `verdict.json` of a run directory holds; empty where there is none, or it is cut off."""
     try:
-        found = json.loads(read_regular(path / "verdict.json", _VERDICT_LIMIT_BYTES))
+        return read_json(path / "verdict.json")
     except (OSError, ValueError, GpualertError):
         return {}
-    return found if isinstance(found, dict) else {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpualert.errors import GpualertError
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).resolve().parent
 
 # What a user calls it, and where it lies in a checkout.
 PLACES = {

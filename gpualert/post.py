@@ -18,7 +18,8 @@ from gpualert.collect import duration_s
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import GpualertError, LockTimeoutError
 from gpualert.files import read_regular, write_atomically
-from gpualert.findings import Findings, find_out, load, save, write_json
+from gpualert.findings import Findings, find_out, load, save
+from gpualert.jsonfiles import write_json
 from gpualert.model import Run, RunStatus, Verdict
 from gpualert.nesting import is_inner
 from gpualert.rundir import read_run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +13,8 @@ from gpualert.config import Prune
 from gpualert.errors import GpualertError, UnsafeFileError
 from gpualert.files import read_regular
 from gpualert.history import remember
+from gpualert.jsonfiles import read_json
 
-_JSON_LIMIT_BYTES = 8 << 20
 _REMOVED = ".removed-"
 
 
@@ -129,10 +128,9 @@ def prune(state: Path, paths: Iterable[Path], policy: Prune, may_go: Callable[[P
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular(path, _JSON_LIMIT_BYTES))
+        return read_json(path)
     except (OSError, ValueError, GpualertError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _command(path: Path) -> list[str]:

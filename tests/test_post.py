@@ -235,10 +235,14 @@ def test_hostile_names_and_bytes_become_a_message(make_run: RunBuilder, state: P
     folder = os.fsencode(tmp_path) + b"/\xff\n\x1b[2Jfolder"
     os.mkdir(folder)  # noqa: PTH102
     evil = b"x\r\nBcc: victim@example.org\r\n\r\n\x1b]0;title\x07<script>"
-    post(make_run(argv=[b"python", evil], cwd=folder, log=b"Error: \xff\x00\x1b[31m <script>alert(1)</script>\n"))
+    path = make_run(argv=[b"python", evil], cwd=folder, log=b"Error: \xff\x00\x1b[31m <script>alert(1)</script>\n")
+    post(path)
     (mail,) = messages(state)
     assert mail["Bcc"] is None
     assert "\x1b" not in body(mail) and "\\x1b" in body(mail)
+    for file in path.glob("*.json"):
+        file.read_bytes().decode("ascii")
+        json.dumps(json.loads(file.read_text()), ensure_ascii=False).encode("utf-8")  # no lone surrogates
 
 
 def test_an_interrupted_launch_is_no_run_to_report(make_run: RunBuilder) -> None:

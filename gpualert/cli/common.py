@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 import click
 
 from gpualert.config import load_settings_or_defaults
+from gpualert.jsonfiles import plain
 from gpualert.places import shim
 from gpualert.state import find_run, state_folders
 
-RUN = click.argument("run", metavar="RUN", default="last")
+RUN = click.argument("run", metavar="[RUN]", default="last")
 
 
 def folders() -> list[Path]:
@@ -42,7 +43,7 @@ def become_shim(*words: str) -> NoReturn:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; it is ASCII, whatever strangers put into it."""
-    print(json.dumps(value, indent=2, ensure_ascii=True))
+    print(json.dumps(plain(value), indent=2, ensure_ascii=True))
 
 
 def say(text: str) -> None:

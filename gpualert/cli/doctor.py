@@ -9,7 +9,6 @@ import click
 
 from gpualert.checkup import Check, Mark, check_all
 from gpualert.cli.common import print_json, say, table
-from gpualert.collect import plain
 from gpualert.config import Settings, load_settings
 from gpualert.display import visible
 
@@ -29,7 +28,7 @@ def doctor(address: str | None, as_json: bool) -> int:
     if address:
         found.append(_try_mail(load_settings(), address))
     if as_json:
-        print_json([plain(check) for check in found])
+        print_json(found)
     else:
         for check in found:
             say(table([(check.mark.value.ljust(4), visible(check.thing).ljust(12), visible(check.found))]))

@@ -78,7 +78,7 @@ def _row(look: Entry) -> tuple[str, ...]:
 def _as_json(look: Entry) -> dict[str, Any]:
     return {
         "run_id": look.run_id,
-        "path": os.fsencode(look.path).decode("utf-8", "replace"),
+        "path": str(look.path),
         "status": look.status,
         "class": look.failure_class,
         "exit_status": look.exit_status,

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from gpualert.cli.common import become_shim, folders, run_path, say
+from gpualert.cli.common import RUN, become_shim, folders, run_path, say
 from gpualert.config import load_settings, load_settings_or_defaults
 from gpualert.display import visible
 from gpualert.state import state_folders
@@ -29,7 +29,7 @@ def init(words: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("run", metavar="RUN", default="last")
+@RUN
 @click.option("--wait", is_flag=True, help="Be quick: the job's end waits; a tick does what takes long.")
 @click.option("--until", type=click.Choice(["verdict"]), help="Stop when verdict.json is written.")
 @click.option("--unknown", is_flag=True, help="Also where nobody can say whether the run still runs.")
