@@ -116,6 +116,15 @@ class RuleSet:
         """The distinct literals of all patterns, sorted, and the header of a traceback; the scan looks for these."""
         return (*sorted({text.encode("ascii") for pattern in self.patterns for text in pattern.literals}), HEADER)
 
+    def candidates(self, text: str) -> list[int]:
+        """Return the indices of the patterns that `text` may match by its literals, in the order in which they compete."""
+        lowered = text.lower()
+        return [
+            number
+            for number, pattern in enumerate(self.patterns)
+            if not pattern.literals or any(literal in lowered for literal in pattern.literals)
+        ]
+
     @cached_property
     def users(self) -> tuple[tuple[int, ...], ...]:
         """For each literal the indices into `patterns` that need it."""

@@ -21,7 +21,7 @@ BLOCK_BYTES = 256 * 1024
 # A line is read no further than this to either side of the place of interest.
 LINE_REACH_BYTES = 4096
 # Of one literal so many first and so many last occurrences are looked at: the middle of a flood tells nothing new.
-FIRST, LAST = 600, 600
+FIRST, LAST = 250, 250
 # What a compressed, piped or UTF-16 log may unpack to.
 UNPACK_LIMIT_BYTES = 4 << 30
 

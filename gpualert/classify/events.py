@@ -52,7 +52,12 @@ class Event:
     source: str = "log"
     file: str = ""
     settled: str = ""
-    parameters: Mapping[str, Parameter] = field(default_factory=frozen)
+    extra: Mapping[str, Parameter] = field(default_factory=frozen)
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The typed values of the line, and those that came with a signal."""
+        return frozen({**read_parameters(self.line.content), **self.extra})
 
     @property
     def failure_class(self) -> str:
@@ -110,7 +115,6 @@ def signal_events(evidence: Iterable[Evidence], rules: RuleSet) -> tuple[Event, 
         line = read_line(item.text)
         pattern = next((p for p in rules.patterns if p.matches(line.content)), None)
         if pattern:
-            parameters = frozen({**read_parameters(line.content), **item.parameters})
             events.append(
                 Event(
                     0,
@@ -121,7 +125,7 @@ def signal_events(evidence: Iterable[Evidence], rules: RuleSet) -> tuple[Event, 
                     Strength.RAISED,
                     source=item.source,
                     file=item.file,
-                    parameters=parameters,
+                    extra=item.parameters,
                 )
             )
     return tuple(events)
@@ -168,7 +172,7 @@ def _event(
     content = line.content
     if place is None and (_QUOTES.search(content) or _is_code(log, span)):
         return None
-    candidates = range(len(rules.patterns)) if wanted is None or place is not None else wanted
+    candidates = rules.candidates(line.whole) if wanted is None or place is not None else wanted
     pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(content)), None)
     if pattern is None and line.level is not Level.NONE:  # some forms begin with the level's own word
         pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(line.whole)), None)
@@ -187,7 +191,6 @@ def _event(
         place=place[1] if place else 0,
         frame=traceback.frame if traceback else "",
         file=log.name,
-        parameters=read_parameters(content),
     )
 
 

@@ -64,48 +64,63 @@ _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 _WORD = r"DEBUG|TRACE|VERBOSE|INFO|NOTICE|SUCCESS|SUCC|WARNING|WARN|ERROR|ERR|CRITICAL|FATAL|EXCEPTION|PANIC"
 _HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?=[\w.-]{0,60}\d)(?!python|cuda|gpu:|step|epoch|line|rank|iter|exit|pid|job)[A-Za-z][\w.-]{1,60})"
 
-# Tried in this order, again and again until none fits. Named groups: rank, task, host, tag, time, level.
+# Tried in this order, again and again until none fits. Each with the kinds of first character it can have: a bracket,
+# a parenthesis, a blank, 9 for digits, A and a for letters, a dot for the rest. Named groups: rank, task, host, tag,
+# time, level.
 _PREFIXES = tuple(
-    re.compile(text)
-    for text in (
-        r"\[(?:default|rank:? ?|Rank ?|RANK ?|local_rank ?)(?P<rank>\d{1,6})\]:?\s?",
-        r"\((?:rank|Rank|RANK)[ :=]?(?P<rank>\d{1,6})\):?\s?",
-        r"(?:rank|Rank|RANK)[ =]?(?P<rank>\d{1,6}): ",
-        r"\[\d{1,6},(?P<rank>\d{1,6})\]<(?:stdout|stderr|stddiag)>:\s?",
-        r"\[(?P<task>\d{1,6})\](?:<(?:stdout|stderr)>)?:? ?(?=\S)(?!\[)",
-        r" {0,5}(?P<task>\d{1,6}): (?![\d.]+\s*$)",
-        r"\((?P<tag>[^()\s]{1,80}(?:\([^()]{0,60}\))? pid=\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,60}))?[^()]{0,60}\)\s?",
-        r"\((?P<tag>(?:pid=\d{1,9})|raylet|autoscaler|gcs_server|dashboard)(?:, ip=(?P<host>[\w.:-]{1,60}))?\)\s?",
-        r"\[(?P<host>(?=[\w.-]{0,60}\d)(?=[\w.-]{0,60}[a-z])[a-z][\w.-]{2,60}-?\d{1,6})\] ?",
-        r"\[(?P<tag>[A-Za-z_-]{1,12}\d{1,5})\]:? ?",
-        r"(?P<tag>[a-z][\w.-]{1,60}) +\| ",
-        r"(?P<time>" + _DATE + "T" + _CLOCK + r"(?:Z|[+-]\d\d:?\d\d)?)(?: (?:stdout|stderr) [FP])?[\s|:-]{0,3}",
-        r"(?P<time>[A-Z][a-z]{2} [ \d]\d "
-        + _CLOCK
-        + r") (?P<host>[\w.-]{1,64}) (?=kernel|systemd|slurmd|containerd|kubelet|dockerd|[\w.-]{1,40}(?:\[\d{1,8}\])?:)",
-        r"\[(?P<time>" + _DATE + "[ T_]" + _CLOCK + r")\s*(?P<level>[EWIF])?(?: [\d ]{1,20})?\]:?\s?",
-        r"\[(?P<level>[EWIF])\d{0,4} ?(?P<time>" + _CLOCK + r")? ?[\w./-]{0,60}(?::\d{1,6})?\]\s?",
-        r"(?P<level>[EWIF])\d{4} (?P<time>" + _CLOCK + r")\s+\d{1,9} [^\]\s]{1,200}\] ?",
-        r"\[?(?P<level>" + _WORD + r")[:|](?P<time>" + _DATE + "[ T]" + _CLOCK + r")[\]:]\s?",
-        r"(?P<time>" + _DATE + "[ T_:]" + _CLOCK + r"): (?P<level>[EWIF]) [\w./-]{1,120}:\d{1,6}\] ?",
-        r"\[?(?P<time>" + _DATE + "[ T_:]" + _CLOCK + r")\]?(?: ?(?:UTC|Z|[+-]\d\d:?\d\d))?[\s|:,-]{1,4}",
-        r"(?P<time>\d\d/\d\d/\d{2,4} " + _CLOCK + r")[\s|:-]{1,4}",
-        r"\[(?P<time>\d\d/\d\d \d\d:\d\d:\d\d)(?: [\w.-]{1,40})?\]:?\s?",
-        r"\[(?P<time>" + _CLOCK + r")\]:?\s?",
-        r"(?P<time>" + _CLOCK + r"(?:-\d{1,6})?) (?=(?:" + _WORD + r")\b|\S)",
-        r"\[\s{0,6}(?P<uptime>\d{1,9}\.\d{4,6})\] ?",
-        r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} " + _CLOCK + r" \d{4})\] ?",
-        r"\[?\b(?P<level>" + _WORD + r")\]?(?: *[|:]+ *|\s+|$)(?:[\w./<>-]{1,80}(?::\d{1,6})? ?(?:>>|[-|:\]]) ?)?",
-        r"\[?(?P<level>Error|Warning|Info|Debug|Fatal|error|warning)\]?: ",
-        r"E {3,12}(?=\S)",
-        r"\[(?P<level>" + _WORD + r")\|[^\]]{1,80}\](?: ?" + _DATE + "[ T]" + _CLOCK + r" ?>>)? ?",
-        r"\[[\w./<>-]{1,80}:\d{1,6}(?::[\w<>]{1,60})?\] ?",
-        r"[\w.]{1,60} (?:-|\|) (?=(?:" + _WORD + r")\b)",
-        r"- (?=(?:" + _WORD + r")\b|\w+ - )",
-        r"\[(?:PID|pid)[:=]?\d{1,9}\] ?",
-        r"(?P<host>" + _HOST + r"): ",
+    (kinds, re.compile(text))
+    for kinds, text in (
+        ("[", r"\[(?:default|rank:? ?|Rank ?|RANK ?|local_rank ?)(?P<rank>\d{1,6})\]:?\s?"),
+        ("(", r"\((?:rank|Rank|RANK)[ :=]?(?P<rank>\d{1,6})\):?\s?"),
+        ("Aa", r"(?:rank|Rank|RANK)[ =]?(?P<rank>\d{1,6}): "),
+        ("[", r"\[\d{1,6},(?P<rank>\d{1,6})\]<(?:stdout|stderr|stddiag)>:\s?"),
+        ("[", r"\[(?P<task>\d{1,6})\](?:<(?:stdout|stderr)>)?:? ?(?=\S)(?!\[)"),
+        ("9 ", r" {0,5}(?P<task>\d{1,6}): (?![\d.]+\s*$)"),
+        (
+            "(",
+            r"\((?P<tag>[^()\s]{1,80}(?:\([^()]{0,60}\))? pid=\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,60}))?[^()]{0,60}\)\s?",
+        ),
+        (
+            "(",
+            r"\((?P<tag>(?:pid=\d{1,9})|raylet|autoscaler|gcs_server|dashboard)(?:, ip=(?P<host>[\w.:-]{1,60}))?\)\s?",
+        ),
+        ("[", r"\[(?P<host>(?=[\w.-]{0,60}\d)(?=[\w.-]{0,60}[a-z])[a-z][\w.-]{2,60}-?\d{1,6})\] ?"),
+        ("[", r"\[(?P<tag>[A-Za-z_-]{1,12}\d{1,5})\]:? ?"),
+        ("a", r"(?P<tag>[a-z][\w.-]{1,60}) +\| "),
+        ("9", r"(?P<time>" + _DATE + "T" + _CLOCK + r"(?:Z|[+-]\d\d:?\d\d)?)(?: (?:stdout|stderr) [FP])?[\s|:-]{0,3}"),
+        (
+            "A",
+            r"(?P<time>[A-Z][a-z]{2} [ \d]\d "
+            + _CLOCK
+            + r") (?P<host>[\w.-]{1,64}) (?=kernel|systemd|slurmd|containerd|kubelet|dockerd|[\w.-]{1,40}(?:\[\d{1,8}\])?:)",
+        ),
+        ("[", r"\[(?P<time>" + _DATE + "[ T_]" + _CLOCK + r")\s*(?P<level>[EWIF])?(?: [\d ]{1,20})?\]:?\s?"),
+        ("[", r"\[(?P<level>[EWIF])\d{0,4} ?(?P<time>" + _CLOCK + r")? ?[\w./-]{0,60}(?::\d{1,6})?\]\s?"),
+        ("A", r"(?P<level>[EWIF])\d{4} (?P<time>" + _CLOCK + r")\s+\d{1,9} [^\]\s]{1,200}\] ?"),
+        ("[A", r"\[?(?P<level>" + _WORD + r")[:|](?P<time>" + _DATE + "[ T]" + _CLOCK + r")[\]:]\s?"),
+        ("9", r"(?P<time>" + _DATE + "[ T_:]" + _CLOCK + r"): (?P<level>[EWIF]) [\w./-]{1,120}:\d{1,6}\] ?"),
+        ("[9", r"\[?(?P<time>" + _DATE + "[ T_:]" + _CLOCK + r")\]?(?: ?(?:UTC|Z|[+-]\d\d:?\d\d))?[\s|:,-]{1,4}"),
+        ("9", r"(?P<time>\d\d/\d\d/\d{2,4} " + _CLOCK + r")[\s|:-]{1,4}"),
+        ("[", r"\[(?P<time>\d\d/\d\d \d\d:\d\d:\d\d)(?: [\w.-]{1,40})?\]:?\s?"),
+        ("[", r"\[(?P<time>" + _CLOCK + r")\]:?\s?"),
+        ("9", r"(?P<time>" + _CLOCK + r"(?:-\d{1,6})?) (?=(?:" + _WORD + r")\b|\S)"),
+        ("[", r"\[\s{0,6}(?P<uptime>\d{1,9}\.\d{4,6})\] ?"),
+        ("[", r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} " + _CLOCK + r" \d{4})\] ?"),
+        (
+            "[A",
+            r"\[?\b(?P<level>" + _WORD + r")\]?(?: *[|:]+ *|\s+|$)(?:[\w./<>-]{1,80}(?::\d{1,6})? ?(?:>>|[-|:\]]) ?)?",
+        ),
+        ("[Aa", r"\[?(?P<level>Error|Warning|Info|Debug|Fatal|error|warning)\]?: "),
+        ("A", r"E {3,12}(?=\S)"),
+        ("[", r"\[(?P<level>" + _WORD + r")\|[^\]]{1,80}\](?: ?" + _DATE + "[ T]" + _CLOCK + r" ?>>)? ?"),
+        ("[", r"\[[\w./<>-]{1,80}:\d{1,6}(?::[\w<>]{1,60})?\] ?"),
+        ("Aa9.", r"[\w.]{1,60} (?:-|\|) (?=(?:" + _WORD + r")\b)"),
+        (".", r"- (?=(?:" + _WORD + r")\b|\w+ - )"),
+        ("[", r"\[(?:PID|pid)[:=]?\d{1,9}\] ?"),
+        ("Aa9", r"(?P<host>" + _HOST + r"): "),
     )
 )
+_BY_KIND = {kind: tuple(prefix for kinds, prefix in _PREFIXES if kind in kinds) for kind in "[( 9Aa."}
 _RANK_INSIDE = re.compile(
     r"\[(?:Rank|rank|RANK|PG ID \d+ PG GUID \S+ Rank|global_rank)[ :=]?(\d{1,6})\]|\bglobal_rank=(\d{1,6})\b|\[RANK:(\d{1,6})\]|\(rank[ :=](\d{1,6})\)"
 )
@@ -127,12 +142,19 @@ def read_line(raw: str) -> Line:
     whole = text
     found: dict[str, str] = {}
     for _ in range(7):
-        match = next((m for m in (prefix.match(text) for prefix in _PREFIXES) if m), None)
+        match = next((m for m in (prefix.match(text) for prefix in _BY_KIND[_kind(text)]) if m), None)
         if not match or match.end() == 0:
             break
         found.update({key: value for key, value in match.groupdict().items() if value})
         text = text[match.end() :]
     return _line(text, found, whole)
+
+
+def _kind(text: str) -> str:
+    first = text[:1]
+    if first in ("[", "(", " "):
+        return first or "."
+    return "9" if first.isdigit() else "A" if first.isupper() else "a" if first.islower() else "."
 
 
 def _line(text: str, found: dict[str, str], whole: str) -> Line:

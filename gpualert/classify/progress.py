@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpualert.classify.lines import read_line
 from gpualert.scan import Log
@@ -63,6 +64,7 @@ class Life:
 
     points: tuple[Point, ...]
     restarts: tuple[int, ...]
+    _known: dict[tuple[int, Stream, bool, bool], bool] = field(default_factory=dict, compare=False, repr=False)
 
     def restarted_after(self, offset: int) -> int | None:
         """Return where the job was started anew after `offset`, the last time; None when it was not."""
@@ -75,17 +77,21 @@ class Life:
         A bar printed again at its old place is no progress.  Where nobody says who writes, two new places are asked
         for: the other ranks of a dying job print one more.  `needs_finite` asks for a loss that is a number.
         """
-        restart = self.restarted_after(offset)
-        before = {point.count for point in self.points if point.offset < offset}
+        place = bisect_left(self.points, offset + 1, key=lambda point: point.offset)
+        restarted = self.restarted_after(offset) is not None
+        key = (place, stream, restarted, needs_finite)
+        if key not in self._known:
+            self._known[key] = self._goes_on(*key)
+        return self._known[key]
+
+    def _goes_on(self, place: int, stream: Stream, restarted: bool, needs_finite: bool) -> bool:
+        before = {point.count for point in self.points[:place]}
         after = {
             point.count
-            for point in self.points
-            if point.offset > offset
-            and (restart is not None or point.stream == stream)
-            and point.count not in before
-            and not (needs_finite and point.nan)
+            for point in self.points[place:]
+            if (restarted or point.stream == stream) and point.count not in before and not (needs_finite and point.nan)
         }
-        return len(after) >= (1 if stream != ("", None, "") and restart is None else 2)
+        return len(after) >= (1 if stream != ("", None, "") and not restarted else 2)
 
 
 def read_life(log: Log, first: int) -> Life:
@@ -133,5 +139,5 @@ def _is_talk(content: str) -> bool:
 
 
 _TALK = re.compile(
-    r"(?i)\b(?:error|exception|fail(?:ed|ure)|killed|abort|cancel|terminat|oom|timed? ?out|traceback|StepId)"
+    r"(?i)error|exception|\b(?:fail(?:ed|ure)|killed|abort|cancel|terminat|oom|timed? ?out|traceback|StepId)"
 )

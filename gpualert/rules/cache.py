@@ -15,7 +15,7 @@ from gpualert import __version__
 from gpualert.model import Action, Domain, Outlook, Role
 from gpualert.ruleset import Finder, Pattern, Rule
 
-_LAYOUT = 3  # of the cached file
+_LAYOUT = 5  # of the cached file
 _KEPT = 8
 
 

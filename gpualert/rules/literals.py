@@ -17,7 +17,19 @@ else:
 # repeated text cost its length squared.
 REACH = 300
 _SHORTEST = 2
-_MOST = 40
+_MOST = 64
+# Texts that are spelt out together: `oom[-_ ]kill` is three.
+_SPELT = 10
+
+# Words of every log: a pattern that needs one of them would be tried on every line, so a shorter, rarer text is better.
+_COMMON = frozenset(
+    "loss time code with match step weight weights tensor model models error errors run data size train training batch epoch"
+    " scale checkpoint process device memory module output input rank worker node job file path value values iteration"
+    " total detected setting log logs progress gpu cuda not the for and from has have does did was were will should must but"
+    " is are in on of to at by key type expected got only cannot failed available number shape layer parameters warning"
+    " read write connect server version support supports name task host port grad norm accuracy saving saved best done"
+    " complete completed finished success result results scheduler package library".split()
+)
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+]|.", re.DOTALL)
 
@@ -39,21 +51,52 @@ def required(regex: str) -> tuple[str, ...]:
 
 
 def _of_sequence(items: Any) -> frozenset[str] | None:
-    """Return the best set of texts of a concatenation: the longest shortest text, then the fewest."""
+    """Return the best set of texts of a concatenation: the rarest, then the fewest."""
     candidates: list[frozenset[str]] = []
-    run = ""
+    run = frozenset(("",))
     for op, value in items:
-        if op is constants.LITERAL and 32 <= value < 127:
-            run += chr(value).lower()
+        exact = _exactly(op, value)
+        if exact is not None and len(run) * len(exact) <= _SPELT:
+            run = frozenset(head + tail for head in run for tail in exact)
             continue
-        candidates.append(frozenset((run,)))
-        run = ""
+        candidates.append(run)
+        run = frozenset(("",)) if exact is None else exact
         inner = _of_item(op, value)
         if inner:
             candidates.append(inner)
-    candidates.append(frozenset((run,)))
-    usable = [c for c in candidates if len(c) <= _MOST and all(len(text) >= _SHORTEST for text in c)]
-    return max(usable, key=lambda c: (min(min(map(len, c)), 12), -len(c)), default=None)
+    candidates.append(run)
+    usable = [c for c in candidates if len(c) <= _MOST and all(len(text.strip()) >= _SHORTEST for text in c)]
+    return max(usable, key=lambda c: (min(map(_rarity, c)), -len(c)), default=None)
+
+
+def _exactly(op: Any, value: Any) -> frozenset[str] | None:
+    """Return the few texts an item matches; None when they are many, unknown, or not ASCII."""
+    if op is constants.LITERAL:
+        return frozenset((chr(value).lower(),)) if 32 <= value < 127 else None
+    if op is constants.IN:
+        parts = [_exactly(*item) for item in value]
+    elif op is constants.BRANCH:
+        parts = [_exact_sequence(branch) for branch in value[1]]
+    elif op is constants.SUBPATTERN:
+        return _exact_sequence(value[3])
+    elif op in (constants.MAX_REPEAT, constants.MIN_REPEAT) and (value[0], value[1]) == (0, 1):
+        parts = [frozenset(("",)), _exact_sequence(value[2])]
+    elif op is constants.AT:
+        return frozenset(("",))
+    else:
+        return None
+    texts = frozenset(text for part in parts for text in part or ())
+    return texts if all(part is not None for part in parts) and len(texts) <= _SPELT else None
+
+
+def _exact_sequence(items: Any) -> frozenset[str] | None:
+    texts = frozenset(("",))
+    for op, value in items:
+        part = _exactly(op, value)
+        if part is None or len(texts) * len(part) > _SPELT:
+            return None
+        texts = frozenset(head + tail for head in texts for tail in part)
+    return texts
 
 
 def _of_item(op: Any, value: Any) -> frozenset[str] | None:
@@ -65,3 +108,9 @@ def _of_item(op: Any, value: Any) -> frozenset[str] | None:
         parts = [_of_sequence(branch) for branch in value[1]]
         return frozenset(text for part in parts for text in part or ()) if all(parts) else None
     return None
+
+
+def _rarity(text: str) -> float:
+    """Return how seldom a text is met in logs, as a length; beyond twelve it makes no difference."""
+    word = text.strip(" :=,.'\"()[]")
+    return 1.5 if word in _COMMON else min(len(text.strip()), 12)
