@@ -97,6 +97,20 @@ class Claims:
             os.close(fd)
 
 
+def is_being_done(run_path: Path) -> bool:
+    """Say whether another process works on a run just now."""
+    path = run_path / "claims" / "lock"
+    try:
+        if path.exists():
+            with locked(path, 0):
+                return False
+    except LockTimeoutError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def is_done(run_path: Path, step: str) -> bool:
     """Say whether a step of a run is done, making no folder."""
     return (run_path / "claims" / step).exists()

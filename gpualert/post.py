@@ -19,8 +19,8 @@ from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import GpualertError, LockTimeoutError
 from gpualert.files import read_regular, write_atomically
 from gpualert.findings import Findings, find_out, load, save
-from gpualert.jsonfiles import write_json
-from gpualert.model import Run, RunStatus, Verdict
+from gpualert.jsonfiles import plain, write_json
+from gpualert.model import SCHEMA, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import is_inner
 from gpualert.rundir import read_run
 from gpualert.settle import LIMIT_S, Logs, settle
@@ -140,6 +140,14 @@ class _Steps:
         for trouble in sender.send(_WAIT_SEND_S if self.wait else _SEND_S, others_too=not self.wait):
             note(self.run.path, trouble)
 
+    def _decision(self) -> RetryDecision | None:
+        """Say whether the run is tried again; None where nobody asked for that."""
+        if not self.run.start or not self.run.start.chain:
+            return None
+        decision = RetryDecision(False, 0.0, "this version of gpualert starts no retries")
+        write_json(self.run.path / "retry.json", {"schema": SCHEMA, **plain(decision)})
+        return decision
+
     def _message(self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]]) -> bytes:
         """Return the message, which is on disk before anything is sent."""
         from gpualert import tell
@@ -148,7 +156,7 @@ class _Steps:
         if self.claims.has(self.marker("message")):
             return read_regular(path, _MESSAGE_LIMIT_BYTES)
         try:
-            told = tell.tell(self.run, findings, logs, inner, self.settings, None, time.time())
+            told = tell.tell(self.run, findings, logs, inner, self.settings, self._decision(), time.time())
             write_json(self.run.path / "artifacts.json", tell.artifacts_json(told.artifacts))
         except Exception as error:  # a bare message is better than none
             note(self.run.path, f"the report could not be made: {type(error).__name__}: {error}")

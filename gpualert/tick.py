@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpualert.claims import MAX_TRIES, Claims, is_done, is_due, locked, tries
+from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
 from gpualert.errors import GpualertError, LockTimeoutError, RunDirError
 from gpualert.files import make_private_folder
@@ -88,7 +88,7 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
             continue
         if tries(path) >= MAX_TRIES:
             _park(path, f"gave up on the report of run '{path}' after {MAX_TRIES} tries; see its post.log", complain)
-        elif is_due(path, now):
+        elif is_due(path, now) and not is_being_done(path):
             due += _look(path, complain, time.time() if now is None else now)
     return due
 

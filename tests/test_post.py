@@ -245,6 +245,13 @@ def test_hostile_names_and_bytes_become_a_message(make_run: RunBuilder, state: P
         json.dumps(json.loads(file.read_text()), ensure_ascii=False).encode("utf-8")  # no lone surrogates
 
 
+def test_a_run_of_a_chain_is_told_that_it_is_not_tried_again(make_run: RunBuilder, state: Path) -> None:
+    path = make_run(start={"chain": "nightly"})
+    post(path)
+    assert json.loads((path / "retry.json").read_text())["retry"] is False
+    assert "It is not tried again" in " ".join(body(messages(state)[0]).split())
+
+
 def test_an_interrupted_launch_is_no_run_to_report(make_run: RunBuilder) -> None:
     with pytest.raises(NotEndedError, match="it is launching"):
         post(make_run(started=False, ended=False))

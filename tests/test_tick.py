@@ -105,6 +105,13 @@ def test_a_report_that_fails_again_and_again_is_given_up_with_one_complaint(make
     assert tick_once(state) == []
 
 
+def test_a_run_that_another_process_is_reporting_is_left_to_it(make_run: RunBuilder, state: Path) -> None:
+    claims = Claims.of(make_run())
+    with claims.held(5):
+        assert find_due(state, pytest.fail) == []
+    assert len(find_due(state, pytest.fail)) == 1
+
+
 def test_tries_are_spaced(make_run: RunBuilder, state: Path) -> None:
     claims = Claims.of(make_run())
     claims.count("tries"), claims.count("tries")
