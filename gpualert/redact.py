@@ -252,6 +252,8 @@ def _assigned(data: bytes, at: int, head: re.Match[bytes]) -> Span | None:
         return None
     bare = value.lastgroup == "bare"
     shown = _trimmed(value["bare"]) if bare else value[value.lastgroup]
+    if bare and _names_itself(name, shown):
+        return None
     if not head["sep"] and not head["value"] and _METAVARIABLE.fullmatch(shown):
         return None
     written = head["sep"] != b":" or not bare or _stands_alone(before, data[value.end() : value.end() + 1])
@@ -273,6 +275,12 @@ def _closes_text(before: bytes, head: re.Match[bytes], value: re.Match[bytes]) -
     """Say whether the quote after a name ends a text, as in `expect("Password:")`, rather than begins a value."""
     quote = value.group()[:1]
     return quote in b"\"'" and bool(head["sep"]) and not head["quote"] and before.count(quote) % 2 == 1
+
+
+def _names_itself(name: bytes, value: bytes) -> bool:
+    """Say whether a value is the variable of the same name, as in the source line `connect(authkey=self.authkey)`."""
+    name, value = name.strip(b"-_").lower(), value.rsplit(b".", 1)[-1].strip(b"_").lower()
+    return value == name or name.endswith(b"_" + value) or value.endswith(b"_" + name)
 
 
 def _trimmed(value: bytes) -> bytes:

@@ -98,6 +98,7 @@ please pass --token or --password instead of the URL
     api_key = os.environ["OPENAI_API_KEY"]
     client = OpenAI(api_key=settings.openai.api_key)
     login(token=token, password=password)
+    conn = _Client(address, authkey=authkey, db_password=self._password, pwd=pwd)
     raise AuthError(f"bad token {token} for {user}")
 export HF_TOKEN=$HF_TOKEN
 docker run -e HF_TOKEN="${HF_TOKEN}" -e WANDB_API_KEY=$(cat key) image

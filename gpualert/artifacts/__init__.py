@@ -12,12 +12,12 @@ from gpualert.artifacts.content import Body, binary_body, log_body, looks_like_t
 from gpualert.artifacts.find import Found, Search, Skipped, find_changed
 from gpualert.artifacts.kinds import BINARY_TYPES, is_binary, not_by_default, withheld
 from gpualert.bounded import within
-from gpualert.config import Settings
 from gpualert.display import size as size_text
 from gpualert.errors import UnsafeFileError
 from gpualert.files import open_regular
 from gpualert.model import SCHEMA, Artifact, LogFile, Run
 from gpualert.quota import Budget, encoded_size, packing_order
+from gpualert.settings import Settings
 
 MAX_UNASKED = 20  # attachments that nobody named
 MAX_LISTED = 30  # files that are named although they do not go along
@@ -64,7 +64,7 @@ def _entry(artifact: Artifact) -> dict[str, Any]:
         "attached": artifact.attached,
         "attached_bytes": len(artifact.content),
         "media_type": artifact.media_type,
-        "reason": artifact.reason,
+        "reason": _utf8(artifact.reason),
         "omitted_lines": artifact.omitted_lines,
         "redactions": artifact.redactions,
     }
