@@ -6,11 +6,27 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from rundirs import NOW, RUN_ID, RunBuilder, items, record
 
 from gpualert.errors import RunDirError
 from gpualert.model import Capture, Options
 from gpualert.rundir import has_ended, read_run
+
+RECORD_LINES = [
+    *(b"run_id=r", b"host=h", b"pid=1", b"pid=-1", b"started_at=1.5", b"started_at=1e999", b"stdout=tee", b"stderr=x"),
+    *(
+        b"combined=1",
+        b"status=0",
+        b"status=999999999999999999999999",
+        b"signal=",
+        b"ended_at=inf",
+        b"=",
+        b"a",
+        b"\xff=\0",
+    ),
+]
 
 
 def test_a_finished_run_is_read_completely(make_run: RunBuilder) -> None:
@@ -198,3 +214,26 @@ def test_another_users_file_is_refused(make_run: RunBuilder) -> None:
     os.chown(path / "exit", 12345, 12345)
     with pytest.raises(RunDirError, match="belongs to user 12345"):
         read_run(path)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(
+        ["format", "argv", "cwd", "name", "options", "engine", "start", "exit", ".exit", "stdout.path"]
+    ),
+    content=st.one_of(
+        st.binary(max_size=300),
+        st.lists(st.sampled_from(RECORD_LINES)).map(lambda lines: b"\n".join([*lines, b"end=1", b""])),
+    ),
+)
+def test_whatever_lies_in_a_run_directory_is_read_or_refused_by_name(
+    tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes
+) -> None:
+    path = RunBuilder(tmp_path_factory.mktemp("state"))()
+    (path / name).write_bytes(content)
+    try:
+        run = read_run(path)
+    except RunDirError as error:
+        assert error.file == name and error.reason
+    else:
+        assert run.path == path
