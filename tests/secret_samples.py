@@ -93,6 +93,8 @@ ISSUED: dict[str, Maker] = {
     "vault": of(ALNUM, 90, "hvs."),
     "grafana": lambda rng: f"glsa_{of(ALNUM, 32)(rng)}_{of(HEX, 8)(rng)}",
     "telegram": lambda rng: f"{rng.randrange(10**9, 10**10)}:AA{of(URLSAFE, 33)(rng)}",
+    "alibaba": of(ALNUM, 20, "LTAI"),
+    "artifactory": of(ALNUM, 69, "AKCp"),
     "azure-ad": lambda rng: f"{of(ALNUM, 3)(rng)}8Q~{of(ALNUM, 34)(rng)}",
     "neptune": lambda rng: "eyJhcGlfYWRkcmVzcyI6" + of(ALNUM, 100)(rng) + "==",
     "jwt": jwt,

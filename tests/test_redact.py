@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from secret_samples import Sample, samples
 
-from gpualert import secret_forms
+from gpualert.redact import forms as secret_forms
 from gpualert.redact import redact, redact_argv, redact_text
 
 SAMPLES = list(samples())

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 # A key begins where a word begins; `\nghp_...` inside a JSON string and `%20ghp_...` in a URL count as beginnings.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 
-# Source: the issuers' documentation and the rules of gitleaks (https://github.com/gitleaks/gitleaks, MIT).
+# Source: the issuers' documentation; https://github.com/gitleaks/gitleaks collects pointers to most of it.
 # Each lies within one run of letters, digits, `_`, `-` and `.` that is at least SHORTEST_SHAPE long.
 SHORTEST_SHAPE = 20
 _SHAPES = (
     ("AWS", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
     ("Google", r"AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{28}"),
+    ("Alibaba, Tencent", r"LTAI[A-Za-z0-9]{20}|AKID[A-Za-z0-9]{32}"),
     ("Azure AD", r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}"),
     ("Hugging Face", r"hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{34}"),
     ("Weights & Biases", r"wandb_v1_\w{20,}"),
@@ -34,6 +35,7 @@ _SHAPES = (
     ("Twilio", r"SK[0-9a-f]{32}"),
     ("npm, PyPI, RubyGems", r"npm_[A-Za-z0-9]{36}|pypi-AgE[\w-]{40,}|rubygems_[0-9a-f]{48}"),
     ("Docker, DigitalOcean", r"dckr_(?:pat|oat)_[\w-]{20,}|do[opr]_v1_[0-9a-f]{64}"),
+    ("Artifactory, 1Password", r"AKCp[A-Za-z0-9]{50,}|cmVmd[A-Za-z0-9]{50,}|ops_eyJ[\w-]{40,}"),
     ("Databricks", r"dapi[0-9a-f]{32}(?:-[0-9])?"),
     ("Vault, Fernet", r"hv[sbr]\.[\w-]{24,}|gAAAAA[\w-]{60,}"),
     ("Grafana, Sentry", r"glsa_\w{30,}|glc_[\w-]{30,}|sntry[su]_[\w.-]{30,}"),

@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from functools import lru_cache
 
-from gpualert import secret_forms as forms
+from gpualert.redact import forms
 
 
 class Strength(IntEnum):
