@@ -8,7 +8,7 @@ import stat
 import tempfile
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Protocol, runtime_checkable
@@ -18,10 +18,13 @@ from gpualert.ruleset import Finder
 
 # Blocks are small enough that one noisy place does not make the whole log a candidate.
 BLOCK_BYTES = 256 * 1024
+PART_BYTES = 4 * 1024
 # A line is read no further than this to either side of the place of interest.
 LINE_REACH_BYTES = 4096
 # Of one literal so many first and so many last occurrences are looked at: the middle of a flood tells nothing new.
-FIRST, LAST = 250, 250
+FIRST, LAST = 200, 200
+# Of a log in which more lines than this hold a literal the last three quarters of so many and the first are looked at.
+MOST_LINES = 12_000
 # What a compressed, piped or UTF-16 log may unpack to.
 UNPACK_LIMIT_BYTES = 4 << 30
 
@@ -94,10 +97,16 @@ class Log:
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges that together are the log, cut at line ends where there are any."""
-        low = self.start
-        while low < self.end:
-            high = min(low + BLOCK_BYTES, self.end)
-            if high < self.end:
+        return self._cut(self.start, self.end, BLOCK_BYTES)
+
+    def parts(self, block: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """Yield ranges that together are a block, cut at line ends where there are any."""
+        return self._cut(block[0], block[1], PART_BYTES)
+
+    def _cut(self, low: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+        while low < end:
+            high = min(low + size, end)
+            if high < end:
                 cut = max(self.data.rfind(b"\n", low, high), self.data.rfind(b"\r", low, high)) + 1
                 high = cut if cut > low else high
             yield low, high
@@ -110,58 +119,69 @@ def find_lines(
     """
     Return the lines of `log` that hold a literal, each with the indices of those it holds, in the log's order.
 
-    `literals` are lower-case; case is ignored.  Of each literal only the first and last occurrences count.
+    `literals` are lower-case; case is ignored.  Of each literal only the first and last occurrences count, and of a log
+    with very many such lines only the first and the last.
     """
     if finder is None or (isinstance(finder, Loadable) and not finder.available()):
         finder = PlainFinder(literals)
-    firsts: dict[int, list[int]] = defaultdict(list)
-    later: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
-    for low, high in log.blocks():
-        block = bytes(log.data[low:high])
-        _note_block(block, low, finder(block), literals, firsts, later)
+    search = _Search(log, literals, finder)
+    for block in log.blocks():
+        search.note(block)
+    search.look_back()
     lines: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for number, offsets in firsts.items():
-        for offset in (*offsets, *_last(log, literals[number], later[number])):
-            lines[log.line_at(offset)].add(number)
-    return dict(sorted(lines.items()))
+    for offset, number in search.found:
+        lines[log.line_at(offset)].add(number)
+    ordered = sorted(lines.items())
+    return dict(ordered if len(ordered) <= MOST_LINES else ordered[: MOST_LINES // 4] + ordered[-MOST_LINES * 3 // 4 :])
 
 
-def _note_block(
-    block: bytes,
-    low: int,
-    found: Iterable[int],
-    literals: tuple[bytes, ...],
-    firsts: dict[int, list[int]],
-    later: dict[int, deque[tuple[int, int]]],
-) -> None:
-    lowered = b""
-    for number in found:
-        offsets = firsts[number]
-        if len(offsets) < FIRST:
-            lowered = lowered or block.lower()
-            offsets.extend(low + at for at in _occurrences(lowered, literals[number], FIRST - len(offsets)))
-        if len(offsets) >= FIRST:
-            later[number].append((low, low + len(block)))
+class _Search:
+    """One pass over a log, and a look back at the last places of literals that it is full of."""
+
+    def __init__(self, log: Log, literals: tuple[bytes, ...], finder: Finder) -> None:
+        self.found: list[tuple[int, int]] = []
+        self._log, self._literals, self._finder = log, literals, finder
+        self._left = [FIRST] * len(literals)
+        self._later: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
+
+    def note(self, block: tuple[int, int]) -> None:
+        """Take the first places of each literal in a block; remember the block for those that have had enough."""
+        held = list(self._finder(bytes(self._log.data[block[0] : block[1]])))
+        if any(self._left[number] for number in held):
+            for part in self._log.parts(block):
+                self._take(part, self._left, held)
+        for number in held:
+            if not self._left[number]:
+                self._later[number].append(block)
+
+    def look_back(self) -> None:
+        """Take the last places of the literals that had more than the first."""
+        wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for number, blocks in self._later.items():
+            for block in blocks:
+                wanted[block].add(number)
+        left = [LAST] * len(self._literals)
+        for block in sorted(wanted, reverse=True):
+            numbers = [number for number in wanted[block] if left[number]]
+            for part in reversed(tuple(self._log.parts(block))) if numbers else ():
+                self._take(part, left, numbers)
+
+    def _take(self, part: tuple[int, int], left: list[int], held: list[int]) -> None:
+        text = bytes(self._log.data[part[0] : part[1]])
+        lowered = text.lower()
+        plain = isinstance(self._finder, PlainFinder)  # which asks for more a call than for a literal
+        for number in held if plain else set(self._finder(text)).intersection(held):
+            places = tuple(_occurrences(lowered, self._literals[number], left[number]))
+            left[number] -= len(places)
+            self.found.extend((part[0] + place, number) for place in places)
 
 
-def _occurrences(block: bytes, literal: bytes, most: int) -> Iterator[int]:
-    at = block.find(literal)
+def _occurrences(text: bytes, literal: bytes, most: int) -> Iterator[int]:
+    at = text.find(literal)
     while at >= 0 and most > 0:
         yield at
         most -= 1
-        at = block.find(literal, at + len(literal))
-
-
-def _last(log: Log, literal: bytes, blocks: Iterable[tuple[int, int]]) -> Iterator[int]:
-    """Yield the last occurrences of `literal` in `blocks`, from the last backwards."""
-    left = LAST
-    for low, high in reversed(tuple(blocks)):
-        lowered = bytes(log.data[low:high]).lower()
-        at = lowered.rfind(literal)
-        while at >= 0 and left > 0:
-            yield low + at
-            left -= 1
-            at = lowered.rfind(literal, 0, at)
+        at = text.find(literal, at + len(literal))
 
 
 # Words that most literals hold. A block without the word needs no look for any literal that holds it.
