@@ -95,6 +95,22 @@ def test_runs_lists_the_newest_last_with_what_became_of_them(
     assert only["run_id"] == "20270101T000000Z-bad"
 
 
+def test_runs_on_a_terminal_shows_markup_and_escapes_of_strangers_as_they_are(make_run: RunBuilder) -> None:
+    make_run(argv=["[red]x[/red]", "\x1b[2Jboom"])
+    ours, theirs = os.openpty()
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
+    with subprocess.Popen(python_command("runs"), stdout=theirs, env=environ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:
+            assert process.wait() == 0  # the terminal is gone with its last writer
+    os.close(ours)
+    assert b"[red]x[/red]" in shown and b"boom" in shown and b"\x1b[2J" not in shown
+
+
 def test_runs_without_any_is_silent_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs"]) == 1
     assert capsys.readouterr().out == ""

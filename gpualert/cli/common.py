@@ -16,6 +16,12 @@ from gpualert.jsonfiles import plain
 from gpualert.places import shim
 from gpualert.state import find_run, state_folders
 
+_COLOURS = {
+    **dict.fromkeys(["failed", "lost", "FAIL", "unreadable"], "red"),
+    **dict.fromkeys(["succeeded", "ok"], "green"),
+    **dict.fromkeys(["running", "launching", "unknown", "warn"], "yellow"),
+}
+
 RUN = click.argument("run", metavar="[RUN]", default="last")
 
 
@@ -50,6 +56,23 @@ def say(text: str) -> None:
     """Print lines that may hold any character, to whatever standard output can show."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def print_table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
+    """Print rows: fitted to a terminal and coloured there, as plain columns elsewhere."""
+    if not sys.stdout.isatty():
+        say(table(rows, headings))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(*headings, box=None, pad_edge=False, header_style="bold")
+    grid.columns[0].no_wrap = True
+    for row in rows:
+        # Text, not str: markup in a stranger's words stays words.
+        grid.add_row(*(Text(cell, style=_COLOURS.get(cell.split(" ")[0], "")) for cell in row))
+    Console().print(grid)
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str] = ()) -> str:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from gpualert.cli.common import RUN, folders, print_json, run_path, say, table
+from gpualert.cli.common import RUN, folders, print_json, print_table, run_path, say
 from gpualert.config import load_settings_or_defaults
 from gpualert.display import duration, shorten, visible
 from gpualert.files import open_regular
@@ -48,7 +48,7 @@ def runs(count: int, failed: bool, running: bool, pruned: bool, as_json: bool) -
     if as_json:
         print_json([_as_json(look) for look in found])
     elif found:
-        say(table([_row(look) for look in found], ("RUN", "STATUS", "EXIT", "STARTED", "TOOK", "HOST", "COMMAND")))
+        print_table([_row(look) for look in found], ("RUN", "STATUS", "EXIT", "STARTED", "TOOK", "HOST", "COMMAND"))
     elif sys.stdout.isatty():
         click.echo("No runs.  Start one: gpualert run -- COMMAND")
     return 0 if found else 1
@@ -101,7 +101,7 @@ def _print_history(as_json: bool) -> int:
         cells = [
             [*map(visible, row), shorten(visible(command), 60)] for row, command in zip(rows, commands, strict=True)
         ]
-        say(table(cells, ("RUN", "STATUS", "CLASS", "EXIT", "COMMAND")))
+        print_table(cells, ("RUN", "STATUS", "CLASS", "EXIT", "COMMAND"))
     return 0 if found else 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gpualert import __version__
-from gpualert.cli.common import become_shim, print_json, say, table
+from gpualert.cli.common import become_shim, print_json, print_table, say
 from gpualert.config import load_settings, shown, unknown_variables
 from gpualert.display import visible
 from gpualert.places import PLACES, place, shim
@@ -28,7 +28,7 @@ def config(key: str | None, as_json: bool) -> int:
         print_json([{"key": option.key, "value": value, "origin": origin} for option, value, origin in rows])
     else:
         cells = [(option.key, visible(value) or '""', visible(origin), option.help) for option, value, origin in rows]
-        say(table(cells, ("SETTING", "VALUE", "FROM", "WHAT")))
+        print_table(cells, ("SETTING", "VALUE", "FROM", "WHAT"))
     for name, near in unknown_variables().items():
         click.echo(f"gpualert: the variable {name} is no setting; did you mean {near}?", err=True)
     return 0
