@@ -85,7 +85,8 @@ class Report:
     @property
     def subject(self) -> str:
         """All of it in one line."""
-        return f"{self.outcome}: {self.whereabouts}"
+        inside = f", {len(self.inner)} inside it failed" if self.inner else ""
+        return f"{self.outcome}: {self.whereabouts}{inside}"
 
     @property
     def answers(self) -> tuple[tuple[str, str], ...]:

@@ -81,7 +81,8 @@ def test_a_run_inside_a_run_is_told_by_the_outer_one(state: Path) -> None:
     assert outer.returncode == 0
     eventually(lambda: len(done(state)) == 2)
     (mail,) = messages(state)
-    assert "outside" in str(mail["Subject"]) and "inside" in body(mail)
+    assert str(mail["Subject"]).startswith("OK: outside on ") and str(mail["Subject"]).endswith(", 1 inside it failed")
+    assert "FAILED " in body(mail) and ": inside on " in body(mail)
 
 
 def job_started(state: Path) -> tuple[Path, int]:
