@@ -58,7 +58,8 @@ class Sender:
         state, named = self._state(), self._message_id()
         done = send_due(state, self.settings, time.time(), limit_s, only=named)
         if named not in done.sent:
-            return [*done.dead, *done.troubles] or [why_waiting(state, named)]
+            # Where it does not wait any more, another process was quicker.
+            return [trouble for trouble in (*done.dead, *done.troubles, why_waiting(state, named)) if trouble]
         if done.waiting and others_too:
             send_due(state, self.settings, time.time(), ends - time.monotonic())
         return list(done.troubles)
