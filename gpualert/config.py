@@ -217,11 +217,25 @@ def _parse_yaml(file: Path, data: bytes) -> object:
 
     try:
         # Every scalar stays text: `on` is no boolean, and a file's words are parsed as a variable's are.
-        return yaml.load(data, Loader=yaml.BaseLoader)  # builds only str, list and dict
+        loader = yaml.BaseLoader(data)  # builds only str, list and dict
+        node = loader.get_single_node()
+        _refuse_repetition(file, node)
+        return loader.construct_document(node) if node else None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error) or type(error).__name__
         raise ConfigError(str(file), (f"line {mark.line + 1}: " if mark else "") + f"is no YAML: {reason}") from None
+
+
+def _refuse_repetition(file: Path, node: Any) -> None:
+    """YAML takes the last of two equal keys without a word."""
+    seen = set()
+    for key, value in node.value if getattr(node, "id", "") == "mapping" else ():
+        name = str(key.value)
+        if name in seen:
+            raise ConfigError(str(file), f"line {key.start_mark.line + 1}: set twice", name)
+        seen.add(name)
+        _refuse_repetition(file, value)
 
 
 def _flatten(parsed: object, source: str, prefix: str = "") -> dict[str, object]:

@@ -205,6 +205,13 @@ NAMED = {
     "logger": "INFO config | secret: {} | retries: 3",
     "rich": "│   api_key = '{}'                    │",
     "sentence": "ERROR login failed with password={}, giving up",
+    "arguments dump": "  wandb_api_key ................................... {}",
+    "table": "| db_password | {} | string |",
+    "box": "│ hf_token │ {} │",
+    "argparse repr": "args: ['--hub_token={}', '--lr=0.1']",
+    "printenv dump": "environ({{'HF_TOKEN': '{}', 'PATH': '/usr/bin'}})",
+    "jupyter": "    http://127.0.0.1:8888/lab?token={}",
+    "ray": "ray start --head --redis-password='{}'",
     "mask none": "auth_token: {}",
 }
 WANDB = {

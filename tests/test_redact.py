@@ -141,6 +141,12 @@ cookies enabled; magic cookie: 0x1f8b0800
 -----BEGIN CERTIFICATE-----
 -----BEGIN PUBLIC KEY-----
 eval "$(gpualert init bash)"
+  tokenizer_type .................................. GPT2BPETokenizer
+  max_tokens_to_oom ............................... 12000
+  hf_token ........................................ None
+| token | count | password | required |
+| pad_token | <pad> | eos_token | </s> |
+Loading tokenizer ... done; waiting for token | next step
 """
 
 

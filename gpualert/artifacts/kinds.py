@@ -33,9 +33,9 @@ _MAGIC = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image/gif": b
 
 _SECRET_NAMES = re.compile(
     r"""\.env(?:\..*)?|.*\.env|id_(?:rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*|[._]netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc
-    |\.git-credentials|\.?htpasswd|kubeconfig|\.dockercfg|\.?tokens?(?:\.(?:txt|json|ya?ml))?
-    |.*(?:credential|secret|passw).*|service[_-]?account.*\.json|.*_history
-    |.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg|asc|ovpn|keytab)""",
+    |\.git-credentials|\.?htpasswd|kubeconfig|\.dockercfg|\.?token(?:\.(?:txt|json|ya?ml))?
+    |.*(?:credential|secret|passw).*|service[_-]?account.*\.json|\.\w+_history
+    |.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg|ovpn|keytab)""",
     re.VERBOSE | re.IGNORECASE,
 )
 

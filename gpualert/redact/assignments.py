@@ -18,9 +18,10 @@ _HEAD = re.compile(
     rb"""(?P<tail>[A-Za-z0-9_\-]{0,40})(?![A-Za-z0-9_\-])
     (?: (?P<quote>\\{0,4}["'`])?\]?(?:\x1b\[[0-9;]{0,16}m)?[ \t]{0,3}(?P<sep>=>|:=|[:=]|%3[Dd])(?!=)
         [ \t]{0,3}(?:\x1b\[[0-9;]{0,16}m[ ]?){0,2}
-      | ["']?,?\s{1,40}["']?value["']?(?P<value>[ ]?:)[ ]?         # name: X, value: Y of a container's environment
-      | \\{0,4}["'],[ ]?(?=\\{0,4}["'])      # a pair in a list: '--token', 'value'
-      | [ \t]{1,3}(?![-\s])                  # --token value
+      | [ ]{0,60}(?P<table>\.{3,80}|\||\xe2\x94\x82)[ ]{1,60}       # name ..... value, name | value
+      | ["']?,?\s{1,40}["']?value["']?(?P<value>[ ]?:)[ ]?             # name: X, value: Y of a container's environment
+      | \\{0,4}["'],[ ]?(?=\\{0,4}["'])          # a pair in a list: '--token', 'value'
+      | [ \t]{1,3}(?![-\s])                      # --token value
     )""",
     re.VERBOSE,
 )
@@ -58,7 +59,7 @@ def _assigned(data: bytes, at: int, head: re.Match[bytes]) -> Span | None:
     strength = name_strength(name.decode("latin-1").lstrip("-")) if len(name) <= _NAME_LIMIT else Strength.NONE
     if not strength:
         return None
-    if not (head["sep"] or head["value"] or _takes_what_follows(name, head)):
+    if not (_separated(head) or _takes_what_follows(name, head)):
         spoken = _SPOKEN.match(data, head.end("tail"))
         return spoken.span("drawn") if spoken and looks_drawn(spoken["drawn"]) else None
     value = _VALUE.match(data, head.end(), head.end() + _LOOK_BYTES)
@@ -92,10 +93,14 @@ def _is_secret(
     shown, bare = data[start:end], value.lastgroup == "bare"
     if bare and _names_itself(name, shown):
         return False
-    if not head["sep"] and not head["value"] and _METAVARIABLE.fullmatch(shown):
+    if not _separated(head) and _METAVARIABLE.fullmatch(shown):
         return False
     written = head["sep"] != b":" or not bare or _stands_alone(before, data[value.end() : value.end() + 1])
     return could_be_secret(shown, strength, written=written, bare=bare)
+
+
+def _separated(head: re.Match[bytes]) -> bool:
+    return bool(head["sep"] or head["value"] or head["table"])
 
 
 def _takes_what_follows(name: bytes, head: re.Match[bytes]) -> bool:
