@@ -1,0 +1,199 @@
+"""
+The terminal relay: stands where tee would stand, and the job keeps its terminal.
+
+    python -I -S relay.py MASTER READY LOG </dev/null >TERMINAL
+
+The shim has opened a pseudo-terminal, and keeps its master end (descriptor MASTER)
+open too, so that the death of this process hangs nothing up.  It reads from READY
+where the slave is, and gives that to the job as its output (READY is -1 for a relay
+that goes on in the place of a dead one).  The job's input, session, process group
+and controlling terminal stay the caller's, and with them ^C, ^Z, job control and
+getpass.  What is left to do here:
+
+- copy what the job writes to the terminal and, unchanged, to the log;
+- keep the slave as large as the terminal, and tell the job after it has changed;
+- carry over mode changes: curses makes them on its standard output.
+
+It is a file of its own, standard library only, and imports little: it is started
+for every job in a terminal.  Exit status: 0, or 1 when the log is incomplete.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import signal
+import sys
+import termios
+
+TERMINAL = 1
+CHUNK_BYTES = 65536
+# asm-generic/ioctls.h; the module termios does not name them all.
+TIOCGPTN, TIOCSPTLCK, TIOCPKT = 0x80045430, 0x40045431, 0x5420
+TIOCPKT_DATA, TIOCPKT_IOCTL = 0, 64
+EXTPROC = 0o200000
+IFLAG, OFLAG, CFLAG, LFLAG, CC = 0, 1, 2, 3, 6
+
+Modes = list  # what termios.tcgetattr gives
+
+
+def copied(modes: Modes) -> Modes:
+    """Return a copy of `modes` that shares nothing with it."""
+    return [*modes[:CC], list(modes[CC])]
+
+
+def with_changes(target: Modes, before: Modes, after: Modes) -> Modes:
+    """
+    Return `target` with what differs between `before` and `after` set as in `after`.
+
+    Only differences are carried over: the job may have changed the terminal itself
+    through its standard input, and the slave never processes output.
+    """
+    result = copied(target)
+    for field in (IFLAG, OFLAG, CFLAG, LFLAG):
+        changed = before[field] ^ after[field]
+        if field == LFLAG:
+            changed &= ~EXTPROC
+        if field == OFLAG:
+            changed &= ~termios.OPOST
+        result[field] = (target[field] & ~changed) | (after[field] & changed)
+    result[CC] = [new if new != old else kept for kept, old, new in zip(target[CC], before[CC], after[CC], strict=True)]
+    return result
+
+
+class Relay:
+    """One pseudo-terminal, one terminal, one log."""
+
+    def __init__(self, master: int, log: int) -> None:
+        self.master, self.log = master, log
+        self.log_is_whole = True
+        self.is_terminal = os.isatty(TERMINAL)
+        self.size = b""
+        self.slave_modes: Modes = termios.tcgetattr(master)
+        self.modes_at_start: Modes | None = None
+        self.copy_size()
+        if self.slave_modes[LFLAG] & EXTPROC:
+            return  # set up by the relay that died; the job may have changed modes since
+        if self.is_terminal:
+            self.modes_at_start = termios.tcgetattr(TERMINAL)
+            self.slave_modes = copied(self.modes_at_start)
+        # The terminal turns a line end into CR LF; once is enough.
+        self.slave_modes[OFLAG] &= ~termios.OPOST
+        # With EXTPROC and packet mode the kernel reports each change of modes.
+        self.slave_modes[LFLAG] |= EXTPROC
+        termios.tcsetattr(master, termios.TCSANOW, self.slave_modes)
+        fcntl.ioctl(master, TIOCPKT, b"\1\0\0\0")
+
+    def copy_size(self) -> bool:
+        """Make the slave as large as the terminal; say whether it changed."""
+        if not self.is_terminal:
+            return False
+        try:
+            size = fcntl.ioctl(TERMINAL, termios.TIOCGWINSZ, b"\0" * 8)
+        except OSError:
+            return False
+        if size == self.size:
+            return False
+        self.size = size
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+        return True
+
+    def on_resize(self, *_: object) -> None:
+        """
+        Pass a new size on.
+
+        The kernel has told the job already, which may have asked its output for the
+        size before it was there: so its group is told once more.
+        """
+        if self.copy_size():
+            os.killpg(0, signal.SIGWINCH)
+
+    def copy_modes(self) -> None:
+        """
+        Carry over what the job changed on its output.
+
+        From the background this stops the whole job (SIGTTOU), as it would have
+        stopped had it asked the terminal itself.
+        """
+        now = termios.tcgetattr(self.master)
+        before, self.slave_modes = self.slave_modes, now
+        self.change_terminal(before, now)
+
+    def change_terminal(self, before: Modes, after: Modes) -> None:
+        """Apply one change of modes to the terminal, if it is there and is one."""
+        if not self.is_terminal:
+            return
+        try:
+            now = termios.tcgetattr(TERMINAL)
+            wanted = with_changes(now, before, after)
+            if wanted != now:
+                termios.tcsetattr(TERMINAL, termios.TCSADRAIN, wanted)
+        except termios.error:
+            pass
+
+    def restore(self) -> None:
+        """Take back the changes that a job made and, dying, left behind."""
+        if self.modes_at_start and os.getpgrp() == os.tcgetpgrp(TERMINAL):
+            self.change_terminal(self.slave_modes, self.modes_at_start)
+
+    def show(self, data: bytes) -> None:
+        """Write to the terminal; one that is gone is no reason to stop."""
+        while data:
+            try:
+                data = data[os.write(TERMINAL, data) :]
+            except BlockingIOError:
+                # Somebody made the terminal non-blocking for all who share it.
+                select.select([], [TERMINAL], [])
+            except OSError:
+                return
+
+    def keep(self, data: bytes) -> None:
+        """Write to the log; a full disk ends the log, not the job's output."""
+        while data and self.log_is_whole:
+            try:
+                data = data[os.write(self.log, data) :]
+            except OSError:
+                self.log_is_whole = False
+
+    def run(self) -> None:
+        """Copy until the last process that holds the slave is gone."""
+        poll = select.poll()
+        poll.register(self.master, select.POLLIN)
+        while True:
+            poll.poll()
+            try:
+                packet = os.read(self.master, CHUNK_BYTES)
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    return
+                raise
+            if packet[0] == TIOCPKT_DATA:
+                self.show(packet[1:])
+                self.keep(packet[1:])
+            elif packet[0] & TIOCPKT_IOCTL:
+                self.copy_modes()
+
+
+def main() -> int:
+    """Unlock the slave, say where it is, and copy."""
+    master, ready, log_path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    for name in ("HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "TSTP", "TTIN", "XFSZ", "PIPE"):
+        signal.signal(getattr(signal, "SIG" + name), signal.SIG_IGN)
+    fcntl.ioctl(master, TIOCSPTLCK, b"\0\0\0\0")
+    number = int.from_bytes(fcntl.ioctl(master, TIOCGPTN, b"\0\0\0\0"), sys.byteorder)
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    relay = Relay(master, log)
+    signal.signal(signal.SIGWINCH, relay.on_resize)
+    signal.signal(signal.SIGCONT, relay.on_resize)
+    if ready >= 0:
+        os.write(ready, b"/dev/pts/%d %d\n" % (number, os.getpid()))
+        os.close(ready)
+    relay.run()
+    relay.restore()
+    return 0 if relay.log_is_whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
