@@ -134,7 +134,9 @@ def _locks(home: Path) -> Iterator[Check]:
         try:
             fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            yield Check(Mark.FAIL, "locks", f"{home}: {error.strerror}", "set GPUALERT_HOME to a local disk")
+            slow = "a process that is killed keeps others out for 15 minutes"
+            advice = "set GPUALERT_HOME to a disk with locks, or mount it with them"
+            yield Check(Mark.WARN, "locks", f"{home}: {error.strerror}; files take their place, and {slow}", advice)
             return
         try:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)

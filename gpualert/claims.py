@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert.errors import LockTimeoutError
 from gpualert.files import make_private_folder
 
+# Source: flock(2), and what NFS, Lustre and overlay file systems answer.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_POLL_S = 0.02
+_STALE_S = 900.0  # nothing that is done under a lock takes as long
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 6 * 3600.0
 MAX_TRIES = 12
@@ -22,25 +27,61 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
     """
     Hold an advisory lock on a file; the file stays behind and means nothing.
 
+    Where the file system has no locks (NFS without its lock service, Lustre mounted without them), a file that only one
+    can make takes their place.
+
     Args:
         path: The lock file; its folder must exist.
         timeout_s: The longest wait; 0 tries once.
 
     Raises:
         LockTimeoutError: Another process held it all the while.
-        OSError: The file system has no locks, or the file cannot be made.
+        OSError: The file cannot be made.
     """
+    release = _acquire(path, timeout_s)
+    try:
+        yield
+    finally:
+        release()
+
+
+def _acquire(path: Path, timeout_s: float) -> Callable[[], object]:
+    """Take the lock; return what gives it back."""
     from filelock import FileLock, Timeout  # costs 25 ms
 
-    lock = FileLock(path, timeout=timeout_s, mode=0o600, poll_interval=0.02, fallback_to_soft=False)
+    lock = FileLock(path, timeout=timeout_s, mode=0o600, poll_interval=_POLL_S, fallback_to_soft=False)
     try:
         lock.acquire()
     except Timeout as error:
         raise LockTimeoutError(path, timeout_s) from error
-    try:
-        yield
-    finally:
-        lock.release()
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return _acquire_by_name(path.with_name(f"{path.name}.held"), timeout_s)
+    return lock.release
+
+
+def _acquire_by_name(path: Path, timeout_s: float) -> Callable[[], object]:
+    """Make a file that must not exist; one that was left behind by a killed process counts no more after a while."""
+    ends = time.monotonic() + timeout_s
+    while True:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            return lambda: path.unlink(missing_ok=True)
+        except FileExistsError:
+            _drop_if_stale(path)
+        if time.monotonic() >= ends:
+            raise LockTimeoutError(path, timeout_s)
+        time.sleep(_POLL_S)
+
+
+def _drop_if_stale(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if time.time() - path.stat().st_mtime > _STALE_S:
+            # Renamed, not removed: of two who find it stale only one has it.
+            aside = path.with_name(f"{path.name}.{os.getpid()}")
+            path.rename(aside)
+            aside.unlink()
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def _oom(run: Run) -> tuple[int | None, tuple[str, ...]]:
     if not kills or owns_cgroup(run, runs_beside(run)):
         return kills, ()
     processes = "a process was" if kills == 1 else f"{kills} processes were"
-    return None, (f"while it ran {processes} killed for memory in its session, which other programs share",)
+    return None, (f"while it ran {processes} killed for memory in its control group, which others share",)
 
 
 def _kernel(

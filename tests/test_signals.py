@@ -180,7 +180,7 @@ def test_kills_in_a_shared_group_are_a_note_and_no_vote(make_run: RunBuilder) ->
     run = read_run(make_run(start=start, exit={"cgroup_oom_kill": 1}))
     found = collect(run, Standing.ENDED, readable_logs(run))
     assert found.facts.oom_kills is None
-    assert found.notes == ("while it ran a process was killed for memory in its session, which other programs share",)
+    assert found.notes == ("while it ran a process was killed for memory in its control group, which others share",)
 
 
 def test_kills_in_the_runs_own_group_are_a_vote(make_run: RunBuilder) -> None:

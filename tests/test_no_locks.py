@@ -1,0 +1,79 @@
+"""File systems without locks: nothing is lost and nothing is done twice."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rundirs import RunBuilder
+from test_post import messages
+
+from gpualert.claims import locked
+from gpualert.errors import LockTimeoutError
+from gpualert.places import python_command
+
+
+@pytest.fixture(scope="session")
+def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build what takes the locks away; return the library."""
+    if not shutil.which("gcc"):
+        pytest.skip("no C compiler to take the locks away")
+    library = tmp_path_factory.mktemp("no_locks") / "flock.so"
+    source = Path(__file__).parent / "no_locks" / "flock.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+@pytest.fixture(params=[errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP], ids=["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
+def world(request: pytest.FixtureRequest, no_locks: Path) -> dict[str, str]:
+    """Return the environment of a process that finds no locks."""
+    return {**os.environ, "LD_PRELOAD": str(no_locks), "NO_LOCKS": str(request.param)}
+
+
+def test_a_message_is_sent_once_all_the_same(make_run: RunBuilder, state: Path, world: dict[str, str]) -> None:
+    path = make_run()
+    started = [subprocess.Popen(python_command("post", str(path)), env=world) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert len(messages(state)) == 1
+    done = subprocess.run(python_command("tick"), env=world, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(messages(state)) == 1 and not list(state.rglob("*.held"))
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from gpualert.claims import locked
+with locked(Path(sys.argv[1]), 0.5):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_keeps_another_out_and_what_a_killed_one_left_counts_no_more_after_a_while(
+    tmp_path: Path, world: dict[str, str]
+) -> None:
+    lock = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLD, str(lock)]
+    with subprocess.Popen(command, env=world, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout and holder.stdout.readline() == b"held\n"
+        second = subprocess.run(command, env=world, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        assert b"LockTimeoutError" in second.stderr and b"still held by another process after 0.5 s" in second.stderr
+        holder.kill()
+    left = tmp_path / "lock.held"
+    then = time.time() - 901
+    os.utime(left, (then, then))
+    third = subprocess.run(command, env=world, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert third.stdout == b"held\n" and not left.exists()
+
+
+def test_where_there_are_locks_no_such_file_is_made(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock", 0), pytest.raises(LockTimeoutError), locked(tmp_path / "lock", 0):
+        pytest.fail("two hold it")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("lock")] == ["lock"]
