@@ -23,6 +23,7 @@ from gpualert.state import run_paths
 
 LIMIT_S = 50.0
 UNKNOWN_AFTER_S = 24 * 3600.0
+STUCK_S = 3600.0
 _POST_LIMIT_S = 180.0
 _LOST_GRACE_S = 0.5
 _PRUNE_EVERY_S = 3600.0
@@ -82,15 +83,26 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
 
     A run that was tried too often, or cannot be read, is complained about once and then left alone.
     """
+    now = time.time() if now is None else now
     due = []
     for path in run_paths([state]):
         if is_done(path, DONE) or is_done(path, PARKED):
             continue
         if tries(path) >= MAX_TRIES:
             _park(path, f"gave up on the report of run '{path}' after {MAX_TRIES} tries; see its post.log", complain)
-        elif is_due(path, now) and not is_being_done(path):
-            due += _look(path, complain, time.time() if now is None else now)
+        elif is_being_done(path):
+            _complain_if_stuck(path, complain, now)
+        elif is_due(path, now):
+            due += _look(path, complain, now)
     return due
+
+
+def _complain_if_stuck(path: Path, complain: Callable[[str], None], now: float) -> None:
+    """Complain, once, about a process that works on a report for so long that it will never end."""
+    with suppress(OSError):
+        if now - (path / "claims" / "tries").stat().st_mtime > STUCK_S and not is_done(path, "stuck"):
+            complain(f"the report of run '{path}' does not end: some file system or driver does not answer")
+            Claims.of(path).mark("stuck")
 
 
 def _look(path: Path, complain: Callable[[str], None], now: float) -> list[Due]:

@@ -112,6 +112,16 @@ def test_a_run_that_another_process_is_reporting_is_left_to_it(make_run: RunBuil
     assert len(find_due(state, pytest.fail)) == 1
 
 
+def test_a_report_that_never_ends_is_complained_about_once(make_run: RunBuilder, state: Path) -> None:
+    claims = Claims.of(make_run())
+    claims.count("tries")
+    complaints: list[str] = []
+    with claims.held(5):
+        for later_s in (0.0, 3601.0, 7200.0):
+            assert find_due(state, complaints.append, time.time() + later_s) == []
+    assert len(complaints) == 1 and RUN_ID in complaints[0]
+
+
 def test_tries_are_spaced(make_run: RunBuilder, state: Path) -> None:
     claims = Claims.of(make_run())
     claims.count("tries"), claims.count("tries")
