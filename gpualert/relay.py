@@ -36,7 +36,12 @@ TIOCPKT_DATA, TIOCPKT_IOCTL = 0, 64
 EXTPROC = 0o200000
 IFLAG, OFLAG, CFLAG, LFLAG, CC = 0, 1, 2, 3, 6
 
-Modes = list  # what termios.tcgetattr gives
+
+TYPE_CHECKING = False  # importing typing would cost more than all the rest
+if TYPE_CHECKING:
+    from typing import Any
+
+    Modes = list[Any]  # what termios.tcgetattr gives
 
 
 def copied(modes: Modes) -> Modes:
