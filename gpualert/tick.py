@@ -62,9 +62,19 @@ def tick(
                 _tick(state, settings, complain, until)
                 (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
         except LockTimeoutError:
-            continue
+            _complain_if_none_ends(state, complain)
         except OSError as error:
             complain(f"cannot work in state folder '{state}': {error.strerror or error}")
+
+
+def _complain_if_none_ends(state: Path, complain: Callable[[str], None]) -> None:
+    """Complain, once an hour, when another tick has been at it for so long that it will never end."""
+    ended, complained = state / "locks" / "ticked", state / "locks" / "complained"
+    with suppress(OSError):
+        long_ago = time.time() - STUCK_S
+        if ended.stat().st_mtime < long_ago and not (complained.exists() and complained.stat().st_mtime > long_ago):
+            complained.touch(mode=0o600)
+            complain(f"no tick has ended in '{state}' for an hour: some file system or mail server does not answer")
 
 
 def _tick(state: Path, settings: Settings, complain: Callable[[str], None], until: float) -> None:

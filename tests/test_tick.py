@@ -138,6 +138,17 @@ def test_two_ticks_at_once_are_one(make_run: RunBuilder, state: Path) -> None:
     assert messages(state) == []
 
 
+def test_a_tick_that_never_ends_is_complained_about_by_others_once_an_hour(make_run: RunBuilder, state: Path) -> None:
+    make_run()
+    assert tick_once(state) == []
+    with locked(state / "locks" / "tick", 5):
+        assert tick_once(state) == []
+        aged(state / "locks", 3601)
+        (complaint,) = tick_once(state)
+        assert f"no tick has ended in '{state}'" in complaint
+        assert tick_once(state) == []
+
+
 def test_a_message_that_could_not_be_sent_is_sent_later_and_silently(
     make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
