@@ -249,6 +249,8 @@ def test_a_megabyte_of_one_line_full_of_names_is_done() -> None:
         (["curl", "-H", "Authorization: Bearer abcdef123456"], "curl -H 'Authorization: Bearer [redacted]'", 1),
         (["sh", "-c", "X_TOKEN=abcd1234 run 'it'"], "sh -c 'X_TOKEN=[redacted] run '\"'\"'it'\"'\"''", 1),
         (["wandb", "login", "0123456789abcdef0123456789abcdef01234567"], "wandb login [redacted]", 1),
+        (["t.py", "{password:", "'ab", "cd'}"], "t.py '{password:' ''\"'\"'[redacted]' '[redacted]'\"'\"'}'", 1),
+        (["t.py", "password:", "hunter2", "x"], "t.py password: [redacted] x", 1),
         (["echo", "a\nb"], "echo 'a\nb'", 0),
         (["t.py", "--password"], "t.py --password", 0),
         (["t.py", "--password", ""], "t.py --password ''", 0),

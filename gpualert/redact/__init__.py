@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from gpualert.redact import forms
 from gpualert.redact.assignments import assignments
@@ -20,6 +21,8 @@ from gpualert.redact.spans import PLACED, PLACEHOLDER, Span, occurrences
 
 __all__ = ["PLACEHOLDER", "Redacted", "redact", "redact_argv", "redact_text"]
 
+_OPTION = re.compile(rb"--?[A-Za-z][\w.-]{2,60}")
+_ASSIGNED = re.compile(rb"[-+~]{0,2}[\w./@-]{1,100}")
 _MARK = "@redacted@"  # stands for the placeholder where the shell's quoting would disturb it
 
 
@@ -40,14 +43,7 @@ class Redacted:
 def redact(data: bytes) -> Redacted:
     """Return `data` without its secrets; the very same object where there are none."""
     spans = _merged(_spans(data))
-    if not spans:
-        return Redacted(data, 0)
-    kept, at = [], 0
-    for start, end in spans:
-        # Line numbers in the message must still be those of the log on disk.
-        kept += [data[at:start], PLACED, b"\n" * data.count(b"\n", start, end)]
-        at = end
-    return Redacted(b"".join([*kept, data[at:]]), len(spans))
+    return Redacted(_without(data, spans), len(spans)) if spans else Redacted(data, 0)
 
 
 def redact_text(text: str) -> tuple[str, int]:
@@ -58,35 +54,42 @@ def redact_text(text: str) -> tuple[str, int]:
 
 def redact_argv(argv: Sequence[str]) -> tuple[str, int]:
     """Return a command as one would type it, without its secrets, and how many were taken out."""
-    words, total, secret_follows = [], 0, False
-    for previous, word in zip(["", *argv], argv, strict=False):
-        if secret_follows and word:
-            shown, count = PLACEHOLDER, 1
-        else:  # after -c stands a script of many words, not one value
-            shown, count = redact_text(word) if previous == "-c" else _redact_word(word)
-        words.append(shlex.quote(shown.replace(PLACEHOLDER, _MARK)).replace(_MARK, PLACEHOLDER))
-        total += count
-        secret_follows = _announces(word)
-    line, count = redact_text(" ".join(words))  # what spans words: `curl -u name:password`
-    return line, total + count
+    words = [word.encode("utf-8", "surrogatepass") for word in argv]
+    spans = _merged(chain(_spans(b" ".join(words)), _word_spans(words)))  # the former finds what spans words
+    shown, at = [], 0
+    for word in words:
+        end = at + len(word)
+        inside = [(max(a, at) - at, min(b, end) - at) for a, b in spans if a < end and b > at]
+        cut = _without(word, inside).decode("utf-8", "surrogatepass")
+        shown.append(shlex.quote(cut.replace(PLACEHOLDER, _MARK)).replace(_MARK, PLACEHOLDER))
+        at = end + 1
+    return " ".join(shown), len(spans)
 
 
-def _redact_word(word: str) -> tuple[str, int]:
-    """Redact one word of a command: after `NAME=` all of it is the value, blanks too."""
-    name, equals, value = word.partition("=")
-    bare = name.lstrip("-+~")
-    if equals and value and re.fullmatch(r"[\w./@-]{1,100}", bare):
-        strength = name_strength(bare.rsplit(".", 1)[-1])
-        if strength and could_be_secret(
-            value.encode("utf-8", "surrogatepass").replace(b" ", b""), strength, written=True
-        ):
-            return f"{name}={PLACEHOLDER}", 1
-    return redact_text(word)
+def _word_spans(words: Sequence[bytes]) -> Iterator[Span]:
+    """Yield where secrets lie that only the limits of words tell: `--token X`, and `--password=a b` to its end."""
+    at, previous = 0, b""
+    for word in words:
+        if word and _announces(previous):
+            yield at, at + len(word)
+        elif previous != b"-c" and (start := _value_start(word)):  # after -c stands a script, not one value
+            yield at + start, at + len(word)
+        at += len(word) + 1
+        previous = word
 
 
-def _announces(word: str) -> bool:
+def _announces(word: bytes) -> bool:
     """Say whether a word is an option whose value, the next word, is a secret."""
-    return bool(re.fullmatch(r"--?[A-Za-z][\w.-]{2,60}", word)) and name_strength(word.lstrip("-")) > Strength.NONE
+    return bool(_OPTION.fullmatch(word)) and name_strength(word.decode().lstrip("-")) > Strength.NONE
+
+
+def _value_start(word: bytes) -> int:
+    """Return where in `NAME=value` the secret begins; 0 where there is none."""
+    name, _, value = word.partition(b"=")
+    if not value or not _ASSIGNED.fullmatch(name):
+        return 0
+    strength = name_strength(name.decode().lstrip("-+~").rsplit(".", 1)[-1])
+    return len(name) + 1 if strength and could_be_secret(value.replace(b" ", b""), strength, written=True) else 0
 
 
 def _spans(data: bytes) -> Iterator[Span]:
@@ -107,7 +110,16 @@ def _announced(data: bytes, low: bytes, announced: forms.Announced) -> Iterator[
         done = match.end(1) if match else done
 
 
-def _merged(spans: Iterator[Span]) -> list[Span]:
+def _without(data: bytes, spans: Sequence[Span]) -> bytes:
+    kept, at = [], 0
+    for start, end in spans:
+        # Line numbers in the message must still be those of the log on disk.
+        kept += [data[at:start], PLACED, b"\n" * data.count(b"\n", start, end)]
+        at = end
+    return b"".join([*kept, data[at:]])
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
     """Return the spans in order, overlapping ones joined."""
     merged: list[Span] = []
     for start, end in sorted(spans):
