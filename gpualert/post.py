@@ -22,6 +22,7 @@ from gpualert.findings import Findings, find_out, load, save
 from gpualert.jsonfiles import plain, write_json
 from gpualert.model import SCHEMA, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import is_inner
+from gpualert.notice import write_notice
 from gpualert.rundir import read_run
 from gpualert.settle import LIMIT_S, Logs, settle
 from gpualert.standing import Standing, standing
@@ -119,6 +120,7 @@ class _Steps:
         read_logs = self.claims.count(self.marker("classify")) < _CLASSIFY_TRIES
         findings = find_out(self.run, self.standing, logs, self.environ, read_logs=read_logs)
         save(self.run, findings)
+        write_notice(self.run.path, findings.verdict)
         self.claims.mark(self.marker("verdict"))
         return findings
 
@@ -151,13 +153,14 @@ class _Steps:
     def _message(self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]]) -> bytes:
         """Return the message, which is on disk before anything is sent."""
         from gpualert import tell
+        from gpualert.artifacts import to_json
 
         path = self.run.path / "message.eml"
         if self.claims.has(self.marker("message")):
             return read_regular(path, _MESSAGE_LIMIT_BYTES)
         try:
             told = tell.tell(self.run, findings, logs, inner, self.settings, self._decision(), time.time())
-            write_json(self.run.path / "artifacts.json", tell.artifacts_json(told.artifacts))
+            write_json(self.run.path / "artifacts.json", to_json(told.artifacts))
         except Exception as error:  # a bare message is better than none
             note(self.run.path, f"the report could not be made: {type(error).__name__}: {error}")
             told = tell.bare_message(self.run, findings.verdict, type(error).__name__, self.settings, time.time())
