@@ -71,86 +71,10 @@ def test_the_name_and_what_surrounds_a_secret_stay(text: str, shown: str) -> Non
     assert redact_text(text) == (shown, 1)
 
 
-ORDINARY = r"""
-tokens=1024 max_tokens: 512 num_tokens_per_sec=1234.5 tokens/s: 10,234.11 total_tokens: 1_000_000
-pad_token='<pad>' eos_token_id: 2 bos_token="<s>" unk_token: <unk> "eos_token": "<|endoftext|>", "pad_token": "[PAD]"
-special_tokens_map.json tokenizer.json tokenizer_config.json vocab.json merges.txt
-"added_tokens_decoder": {"128000": {"content": "<|begin_of_text|>", "lstrip": false}}
-INFO 08-12 01:42:31 [core.py:72] Initializing a V1 LLM engine (v0.10.1.dev566+g8c565a836) with config: model='Qwen2'
-Avg prompt throughput: 1024.0 tokens/s, Avg generation throughput: 33.1 tokens/s, Running: 4 reqs
-ValueError: Asking to pad but the tokenizer does not have a padding token. Please select a token to use as `pad_token`
-UserWarning: The secret `HF_TOKEN` does not exist in your Colab secrets.
-To authenticate with the Hugging Face Hub, set HF_TOKEN=<your token> in your environment
-huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), but no token found.
-SyntaxError: Unexpected token '<', "<!DOCTYPE "... is not valid JSON
-json: unexpected token: identifier
-psycopg2.OperationalError: FATAL:  password authentication failed for user "joe"
-Password must be at least 8 characters long
-{"password": ["This field is required."]}
-Enter password:
-child.expect("Password:"); child.sendline(secret)
-password: required
-usage: train.py [-h] [--token TOKEN] [--password PASSWORD] [--api-key API_KEY]
-  --token TOKEN         Hugging Face token
-please pass --token or --password instead of the URL
-    token = get_token(args)
-    password = getpass.getpass()
-    api_key = os.environ["OPENAI_API_KEY"]
-    client = OpenAI(api_key=settings.openai.api_key)
-    login(token=token, password=password)
-    conn = _Client(address, authkey=authkey, db_password=self._password, pwd=pwd)
-    raise AuthError(f"bad token {token} for {user}")
-export HF_TOKEN=$HF_TOKEN
-docker run -e HF_TOKEN="${HF_TOKEN}" -e WANDB_API_KEY=$(cat key) image
-PWD=/home/joe/runs OLDPWD=/home/joe
-pwd: /scratch/joe
---token-file /run/secrets/hf_token --password-file=/etc/pw
-TOKEN_FILE=/run/secrets/token
-secret: /run/secrets/hf
-commit 3433518e5c1a9f0d2b7c6e8f9a0b1c2d3e4f5a6b
-HEAD is now at 84f1909 Wait for logs to be complete
-wandb: Run data is saved locally in /home/joe/wandb/run-20261129_145138-3f9a1c2e
-wandb: Syncing run fresh-sunset-12
-run_id: 3f9a1c2e-9b7d-4c1e-8a55-0d6f1e2b3c4d
-sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-model-00001-of-00004-9f86d081884c7d659a2feaa0c55ad015.safetensors
-tensor([[ 0.1234, -0.5678], [1.0e-05, nan]], device='cuda:0', grad_fn=<AddBackward0>)
-tensor(b'gASVKAAAAAAAAACMBW51bXB5lIwFZHR5cGWUk5Q=')
-GPU-8f3c2a1e-0b5d-4e6f-9a7b-1c2d3e4f5a6b NVIDIA H200
-MLX5_0: GUID 0x506b4b0300a1b2c3 lid 12
-NCCL INFO comm 0x55d2c8a0 rank 3 nranks 8 cudaDev 3 busId 8a000 commId 0x1234567890abcdef
-KeyError: 'secret_key'
-KeyError: 'token'
-AttributeError: 'NoneType' object has no attribute 'token'
-api_key=None token=None password=None secret=***
-auth=none auth_type=basic authentication: ok authorization: failed
-sort_key=name primary_key: id foreign_key=user_id cache_key=abc12 state_dict_key='layers.0.weight'
-key=model.layers.0.self_attn.q_proj.weight expected=4096 got=2048
-tokens_per_batch=4096 token_dropout: 0.1 token_type_ids=[0, 0] first_token_latency_ms=12 time_per_token=0.031
-class Token: ... def pass_through(self): pass
-first_pass=1 second_pass=0 PASS: tests/test_login1.py PASS=12 FAIL=3
-[rank0]: RuntimeError: CUDA error: an illegal memory access was encountered
-Traceback (most recent call last): File "/home/joe/token/secret/password.py", line 3, in <module>
-ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0 joe@node03
-ssh -i ~/.ssh/id_ed25519 joe@node03 git@github.com:joe/repo.git ssh://git@github.com/joe/repo
-tcp://127.0.0.1:29500 http://localhost:8080/?step=12 s3://bucket/key file:///tmp/x@y
-sk-learn-contrib-imbalanced-learning disk-usage-monitor task-scheduler-with-a-long-name
-docker run -u 1000:1000 --user 1000:1000 image
-Bearer token required; basic authentication is disabled
-cookies enabled; magic cookie: 0x1f8b0800
------BEGIN CERTIFICATE-----
------BEGIN PUBLIC KEY-----
-eval "$(gpualert init bash)"
-  tokenizer_type .................................. GPT2BPETokenizer
-  max_tokens_to_oom ............................... 12000
-  hf_token ........................................ None
-| token | count | password | required |
-| pad_token | <pad> | eos_token | </s> |
-Loading tokenizer ... done; waiting for token | next step
-"""
+ORDINARY = (Path(__file__).parent / "data" / "ordinary-lines.txt").read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("line", ORDINARY.strip().split("\n"))
+@pytest.mark.parametrize("line", ORDINARY)
 def test_ordinary_lines_are_not_touched(line: str) -> None:
     assert redact_text(line) == (line, 0)
 
