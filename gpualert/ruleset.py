@@ -24,7 +24,7 @@ class Pattern:
     Attributes:
         regex: The expression, bounded: no part of it may match more than a few hundred characters.
         literals: Lower-case ASCII texts of which a matching line holds at least one; empty when none is known.
-        unless: An expression that disowns the line, or "".
+        unless: Expressions any of which disowns the line.
         weight: How telling the line is among lines of one class; 0 is usual, more is better.
         generic: The form says that something failed, not what: a specific one is preferred.
         any_level: A line logged as a mere warning or information counts in full.
@@ -38,7 +38,7 @@ class Pattern:
     action: Action
     domain: Domain
     advice: str
-    unless: str = ""
+    unless: tuple[str, ...] = ()
     weight: int = 0
     generic: bool = False
     any_level: bool = False
@@ -51,9 +51,7 @@ class Pattern:
     def matches(self, text: str) -> re.Match[str] | None:
         """Return the match of this form in `text`, a line without its launcher's prefixes."""
         found = self.compiled.search(text)
-        if found and self.unless and _compile(self.unless).search(text):
-            return None
-        return found
+        return None if found and any(_compile(regex).search(text) for regex in self.unless) else found
 
 
 @cache

@@ -154,7 +154,7 @@ def _success(reading: Reading, facts: Facts, rules: RuleSet, judgement: Judgemen
     )
     rule = rules.by_id["success"]
     notes = ()
-    if judgement.root is not None and judgement.root.strength is not Strength.TALK:
+    if judgement.root is not None and judgement.root.strength > Strength.TALK:
         notes = (f"survived {judgement.root.failure_class}: {judgement.root.text.strip()[:200]}",)
     evidence = tuple(_evidence(event, reading) for event in _distinct(said)[:3])
     return replace(

@@ -20,9 +20,10 @@ MOST_EVENTS = 20_000
 class Strength(IntEnum):
     """How far a line can be trusted to speak of the end."""
 
-    TALK = 1  # logged as a warning or less, or printed in passing
-    SAID = 2  # plain output, or logged as an error
-    RAISED = 3  # an exception that was not caught, a fatal message
+    MENTION = 1  # logged as information, or printed in passing
+    TALK = 2  # logged as a warning, or called harmless
+    SAID = 3  # plain output, or logged as an error
+    RAISED = 4  # an exception that was not caught, a fatal message
 
 
 @dataclass(frozen=True)
@@ -196,12 +197,14 @@ def _event(
 
 def _strength(line: Line, pattern: Pattern, traceback: Traceback | None) -> Strength:
     if traceback and traceback.quiet:
-        return Strength.TALK
+        return Strength.MENTION
     if traceback and line.level in (Level.NONE, Level.ERROR, Level.FATAL):
         return Strength.RAISED
     if pattern.any_level:
         return Strength.SAID
-    if line.level <= Level.WARNING or _HARMLESS.search(line.content):
+    if line.level <= Level.INFO:
+        return Strength.MENTION
+    if line.level is Level.WARNING or _HARMLESS.search(line.content):
         return Strength.TALK
     return Strength.RAISED if line.level is Level.FATAL else Strength.SAID
 

@@ -22,7 +22,8 @@ class Tier(IntEnum):
     CASCADE = 3
     SUMMARY = 4  # a launcher's, or of no class of its own
     SURVIVED = 5
-    SUPPORT = 6
+    MENTION = 6
+    SUPPORT = 7
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ def tier(event: Event) -> Tier:
         return Tier.SURVIVED
     if not event.is_root:
         return Tier.SUMMARY if event.pattern.generic else Tier.CASCADE
-    if event.strength is Strength.TALK:
-        return Tier.TALK
+    if event.strength <= Strength.TALK:
+        return Tier.TALK if event.strength is Strength.TALK else Tier.MENTION
     return Tier.GENERIC if event.pattern.generic else Tier.ROOT
 
 
@@ -83,9 +84,27 @@ def judge(events: Sequence[Event], status: int | None = None) -> Judgement:
     for level in order:
         group = [event for event in usable if tier(event) is level and _may_stand(event, level)]
         if group:
-            root = _first(group)
+            root = _explained(_first(group), usable)
             return Judgement(root, level, _evidence(root, usable), _others(root, usable))
     return Judgement(None, Tier.SUPPORT, (), ())
+
+
+# Causes that are told by the kernel or the scheduler, often after the fact, and what the program makes of them.
+_EXPLAINS = {
+    "gpu_hardware": frozenset(("cuda_runtime", "cublas_cudnn", "cuda_driver", "segfault")),
+    "oom_killer": frozenset(("dataloader_worker", "segfault", "interrupted", "hang")),
+    "walltime": frozenset(("interrupted",)),
+    "preempted": frozenset(("interrupted", "walltime")),
+    "node_failure": frozenset(("interrupted", "rendezvous", "hang")),
+}
+
+
+def _explained(root: Event, events: Sequence[Event]) -> Event:
+    """Return the event that explains `root`, if one is there, else `root`."""
+    for event in events:
+        if root.failure_class in _EXPLAINS.get(event.failure_class, ()) and tier(event) <= Tier.GENERIC:
+            return event
+    return root
 
 
 def _may_stand(event: Event, level: Tier) -> bool:

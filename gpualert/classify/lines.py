@@ -169,7 +169,7 @@ def _line(text: str, found: dict[str, str], whole: str) -> Line:
         tag=found.get("tag", ""),
         time_s=time_s,
         dated=dated,
-        level=_LEVELS.get(found.get("level", "").upper(), Level.NONE),
+        level=Level.INFO if " NCCL INFO " in text[:160] else _LEVELS.get(found.get("level", "").upper(), Level.NONE),
         whole=whole,
     )
 

@@ -159,7 +159,7 @@ def _why_lost(event: object, root: object) -> str:
     assert isinstance(event, Event)
     if event.settled:
         return event.settled
-    names = {1: "generic", 2: "only a warning", 3: "follows from another", 4: "a summary", 6: "supports"}
+    names = {1: "generic", 2: "only a warning", 3: "follows from another", 4: "a summary", 6: "only mentioned", 7: "supports"}
     if isinstance(root, Event):
         if event.failure_class == root.failure_class:
             return "the same cause, later"

@@ -18,9 +18,26 @@ BUILT_IN = Path(__file__).parent
 
 _NAME = re.compile(r"(\d{2,3})-([a-z][a-z0-9_]*)\.yaml")
 _RULE_KEYS = frozenset(
-    ["id", "title", "role", "domain", "match", "outlook", "action", "advice", "paper", "sources", "examples", "counterexamples", "generic", "unless"]
+    [
+        "id",
+        "title",
+        "role",
+        "domain",
+        "match",
+        "outlook",
+        "action",
+        "advice",
+        "paper",
+        "sources",
+        "examples",
+        "counterexamples",
+        "generic",
+        "unless",
+    ]
 )
-_PATTERN_KEYS = frozenset(["pattern", "role", "outlook", "action", "domain", "advice", "unless", "weight", "generic", "any_level"])
+_PATTERN_KEYS = frozenset(
+    ["pattern", "role", "outlook", "action", "domain", "advice", "unless", "weight", "generic", "any_level"]
+)
 
 
 def load_rules(extra_dirs: Sequence[Path] = ()) -> RuleSet:
@@ -103,7 +120,7 @@ class _Reader:
             form = {"pattern": form}
         self._check_keys(form, _PATTERN_KEYS, "match")
         regex = self._regex(self._text(form, "pattern"))
-        unless = form.get("unless", data.get("unless", ""))
+        unless = [str(text) for text in (form.get("unless"), data.get("unless")) if text]
         return Pattern(
             rule=rule.id,
             regex=regex,
@@ -113,7 +130,7 @@ class _Reader:
             action=self._enum(form, "action", Action, rule.action),
             domain=self._enum(form, "domain", Domain, rule.domain),
             advice=str(form.get("advice", rule.advice)).strip(),
-            unless=self._regex(unless) if unless else "",
+            unless=tuple(map(self._regex, unless)),
             weight=int(form.get("weight", 0)),
             generic=bool(form.get("generic", data.get("generic", False))),
             any_level=bool(form.get("any_level", False)),

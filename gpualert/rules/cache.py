@@ -15,7 +15,7 @@ from gpualert import __version__
 from gpualert.model import Action, Domain, Outlook, Role
 from gpualert.ruleset import Finder, Pattern, Rule
 
-_LAYOUT = 5  # of the cached file
+_LAYOUT = 6  # of the cached file
 _KEPT = 8
 
 
@@ -152,7 +152,8 @@ def _plain(rule: Rule) -> dict[str, Any]:
 def _rule(data: dict[str, Any]) -> Rule:
     words = _enums(data)
     words["patterns"] = tuple(
-        Pattern(**{**_enums(pattern), "literals": tuple(pattern["literals"])}) for pattern in data["patterns"]
+        Pattern(**{**_enums(pattern), "literals": tuple(pattern["literals"]), "unless": tuple(pattern["unless"])})
+        for pattern in data["patterns"]
     )
     return Rule(**{**words, "sources": tuple(data["sources"]), "examples": (), "counterexamples": ()})
 
