@@ -8,7 +8,6 @@ from email.message import EmailMessage
 from email.policy import SMTP
 
 from gpualert.artifacts import collect as collect_artifacts
-from gpualert.artifacts import to_json as artifacts_json
 from gpualert.config import Settings
 from gpualert.excerpt import read_windows
 from gpualert.findings import Findings, find_out, load
@@ -18,8 +17,6 @@ from gpualert.notify.message import compose, envelope, message_id
 from gpualert.report import Report, build_report
 from gpualert.settle import Logs, readable_logs
 from gpualert.standing import Standing, standing
-
-__all__ = ["Told", "artifacts_json", "bare_message", "failed_inside", "findings_of", "report_of", "tell", "verdict_of"]
 
 _SUCCESSES = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 

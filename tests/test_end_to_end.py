@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_post import body, messages
-from test_tick import tick_once
+from outcomes import body, messages, tick_once
 
 from gpualert.places import shim
 from gpualert.rundir import read_run

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from outcomes import messages
 from rundirs import RunBuilder
-from test_post import messages
 
 from gpualert.handover import main, turn
 from gpualert.places import python_command

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from outcomes import messages
 from rundirs import RunBuilder
-from test_post import messages
 
 from gpualert.claims import locked
 from gpualert.errors import LockTimeoutError

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import email.policy
 import json
 import os
 import subprocess
-from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from outcomes import body, messages
 from rundirs import NOW, RUN_ID, RunBuilder, gone_pid, record
 
 from gpualert import tell
@@ -18,20 +17,6 @@ from gpualert.places import python_command
 from gpualert.post import NotEndedError, post
 
 POST = python_command("post")
-
-
-def messages(state: Path) -> list[EmailMessage]:
-    """Return the messages in the maildir, oldest run first."""
-    parser = email.policy.default
-    files = sorted((state / "mail" / "new").glob("*"))
-    found = [email.message_from_bytes(file.read_bytes(), policy=parser) for file in files]
-    return sorted((mail for mail in found if isinstance(mail, EmailMessage)), key=lambda mail: str(mail["Message-ID"]))
-
-
-def body(mail: EmailMessage) -> str:
-    part = mail.get_body(("plain",))
-    assert part is not None
-    return str(part.get_content())
 
 
 def written(state: Path) -> dict[Path, int]:

@@ -8,10 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from outcomes import messages, tick_once
 from rundirs import RunBuilder
 from smtp_server import MailServer
-from test_post import messages
-from test_tick import tick_once
 
 from gpualert.places import python_command
 from gpualert.tick import DONE

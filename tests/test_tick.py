@@ -9,27 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
+from outcomes import messages, tick_once
 from rundirs import NOW, RUN_ID, RunBuilder, record
-from test_post import messages
 
 from gpualert.claims import MAX_TRIES, Claims, locked
-from gpualert.config import Prune, load_settings
+from gpualert.config import Prune
 from gpualert.history import read_history
 from gpualert.places import python_command
 from gpualert.post import post
 from gpualert.prune import Kept, prune, to_remove
 from gpualert.rundir import read_run
-from gpualert.tick import LOST_DONE, find_due, prune_state, tick
+from gpualert.tick import LOST_DONE, find_due, prune_state
 
 OTHER_ID = "20261129T145200Z-node03-00000002"
 DAY_S = 86400.0
-
-
-def tick_once(state: Path) -> list[str]:
-    """Run a tick in this process; return its complaints."""
-    complaints: list[str] = []
-    tick([state], load_settings(), complaints.append)
-    return complaints
 
 
 def aged(path: Path, age_s: float) -> Path:
