@@ -9,8 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 _FLAGS = {"--wait", "--unknown", "--until", "verdict"}
 # A post takes a third of a second; whoever waited that long goes on beside the others: crowded is better than silent.
@@ -31,46 +32,49 @@ def main(words: Sequence[str]) -> int | None:
     if not path.startswith("/") or not set(flags) <= _FLAGS:
         return None
     _leave_the_job()
-    with turn(path, _WAITING_PATIENCE_S if "--wait" in flags else _PATIENCE_S):
-        return _post(path, flags)
+    with turn(Path(path), _WAITING_PATIENCE_S if "--wait" in flags else _PATIENCE_S):
+        return _post(Path(path), flags)
 
 
-def _post(path: str, flags: Sequence[str]) -> int:
-    from pathlib import Path
-
+def _post(path: Path, flags: Sequence[str]) -> int:
     from gpualert.errors import GpualertError
     from gpualert.post import note, post
 
-    # The shim, and nobody else, starts us in the run directory; what it hands down is the job's environment.
-    environ = os.environ if os.path.realpath(path) == os.getcwd() else None  # noqa: PTH109
+    environ = os.environ if _started_in(path) else None
     until_verdict, unknown = "--until" in flags, "--unknown" in flags
     try:
-        post(Path(path), wait="--wait" in flags, until_verdict=until_verdict, unknown=unknown, environ=environ)
+        post(path, wait="--wait" in flags, until_verdict=until_verdict, unknown=unknown, environ=environ)
     except GpualertError as error:
-        note(Path(path), str(error))
+        note(path, str(error))
         return 1
     except Exception as error:
-        note(Path(path), f"{type(error).__name__}: {error}")
+        note(path, f"{type(error).__name__}: {error}")
         raise  # the traceback goes to stderr, which the shim has pointed at post.log
     return 0
+
+
+def _started_in(run_path: Path) -> bool:
+    """Say whether we run in the run directory: only the shim does that, and hands down the job's environment."""
+    try:
+        return run_path.samefile(".")
+    except OSError:
+        return False
 
 
 def _leave_the_job() -> None:
     """Let go of what a process inherits from its job: descriptors that would keep a pipe open, and its umask."""
     os.umask(0o077)
     try:
-        inherited = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]  # noqa: PTH208
+        inherited = [int(entry.name) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]
     except OSError:
         return
     for fd in inherited:
-        try:
+        with suppress(OSError):  # the one that listed them is gone already
             os.close(fd)
-        except OSError:
-            continue  # the one that listed them
 
 
 @contextmanager
-def turn(run_path: str, patience_s: float) -> Iterator[None]:
+def turn(run_path: Path, patience_s: float) -> Iterator[None]:
     """
     Wait for one of a few places among the posts of this host and state folder.
 
@@ -78,33 +82,39 @@ def turn(run_path: str, patience_s: float) -> Iterator[None]:
         run_path: The run directory; the places are files in its state folder's `locks/`.
         patience_s: The longest wait; after it, or where there can be no places, one goes on without.
     """
-    state = os.path.dirname(os.path.dirname(run_path.rstrip("/")))  # noqa: PTH120
     ends = time.monotonic() + patience_s
     fd = None
-    while (fd := _take_place(state)) is None and time.monotonic() < ends:
-        time.sleep(_PAUSE_S)
+    with suppress(OSError):  # no folder for them, or no locks: nobody can wait for a place
+        places = _places(run_path.parent.parent)
+        while places and (fd := _take_one(places)) is None and time.monotonic() < ends:
+            time.sleep(_PAUSE_S)
     try:
         yield
     finally:
-        if fd is not None and fd >= 0:
+        if fd is not None:
             os.close(fd)
 
 
-def _take_place(state: str) -> int | None:
-    """Return the descriptor of a place that is held now; None where all are taken, -1 where there can be none."""
-    for number in range(min(os.cpu_count() or 1, _MOST_PLACES)):
-        name = f"{state}/locks/post-{os.uname().nodename}-{number}"
-        try:
-            os.makedirs(f"{state}/locks", 0o700, exist_ok=True)  # noqa: PTH103
-            fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError:
-            return -1
+def _places(state: Path) -> list[Path]:
+    """Return the places of this host; none outside a state folder."""
+    if not (state / "runs").is_dir():
+        return []
+    (state / "locks").mkdir(mode=0o700, exist_ok=True)
+    count = min(os.cpu_count() or 1, _MOST_PLACES)
+    return [state / "locks" / f"post-{os.uname().nodename}-{number}" for number in range(count)]
+
+
+def _take_one(places: Iterable[Path]) -> int | None:
+    """Return the descriptor of a place that is ours now; None where all are taken."""
+    for place in places:
+        fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return fd
         except BlockingIOError:
             os.close(fd)
         except OSError:
             os.close(fd)
-            return -1
+            raise
+        else:
+            return fd
     return None

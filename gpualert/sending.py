@@ -68,9 +68,9 @@ class Sender:
         return message_id(self.run.run_id, self.verdict.status)
 
     def _state(self) -> Path:
-        """Return the state folder whose spool and mail are used: the run's own, unless that is a fallback in /tmp."""
+        """Return the state folder whose spool and mail are used: the run's own, unless that is none or a makeshift."""
         state = state_of(self.run.path)
-        if not is_fallback(state):
+        if self.run.path.parent.name == "runs" and not is_fallback(state):
             return state
         try:
             make_private_folder(self.settings.home / "outbox")

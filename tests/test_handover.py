@@ -31,7 +31,7 @@ def is_held(place: Path) -> bool:
 
 
 def test_each_has_a_place_of_its_own_while_there_are_some(make_run: RunBuilder, state: Path) -> None:
-    path = str(make_run())
+    path = make_run()
     with ExitStack() as stack:
         for number in range(min(os.cpu_count() or 1, 2)):
             stack.enter_context(turn(path, 5.0))
@@ -40,7 +40,7 @@ def test_each_has_a_place_of_its_own_while_there_are_some(make_run: RunBuilder, 
 
 
 def test_whoever_finds_no_place_goes_on_after_a_while(make_run: RunBuilder, state: Path) -> None:
-    path = str(make_run())
+    path = make_run()
     with ExitStack() as stack:
         for _ in range(8):
             stack.enter_context(turn(path, 0.0))
@@ -51,7 +51,7 @@ def test_whoever_finds_no_place_goes_on_after_a_while(make_run: RunBuilder, stat
 
 def test_where_there_can_be_no_places_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with turn(str(tmp_path / "file" / "runs" / "run"), 600.0):
+    with turn(tmp_path / "file" / "runs" / "run", 600.0):
         assert (tmp_path / "file").is_file()
 
 

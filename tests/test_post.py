@@ -243,6 +243,19 @@ def test_a_run_of_a_chain_is_told_that_it_is_not_tried_again(make_run: RunBuilde
     assert "It is not tried again" in " ".join(body(messages(state)[0]).split())
 
 
+def test_a_run_directory_that_was_copied_elsewhere_leaves_nothing_beside_it(
+    make_run: RunBuilder, state: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "corpus" / "class" / "case"
+    copy.parent.mkdir(parents=True)
+    make_run().rename(copy)
+    subprocess.run([*POST, str(copy)], check=True)
+    assert len(messages(state)) == 1
+    assert [entry.name for entry in (tmp_path / "corpus").rglob("*") if copy not in (entry, *entry.parents)] == [
+        "class"
+    ]
+
+
 def test_an_interrupted_launch_is_no_run_to_report(make_run: RunBuilder) -> None:
     with pytest.raises(NotEndedError, match="it is launching"):
         post(make_run(started=False, ended=False))
