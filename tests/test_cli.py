@@ -312,6 +312,13 @@ def test_the_demo_fails_for_real_and_is_reported(state: Path) -> None:
     assert len(list((state / "mail" / "new").iterdir())) == 1
 
 
+def test_the_demo_says_why_its_message_was_not_delivered(state: Path) -> None:
+    environ = {**os.environ, "GPUALERT_MAIL": "sendmail", "GPUALERT_SENDMAIL_PATH": "/bin/false"}
+    done = subprocess.run(python_command("demo"), env=environ, capture_output=True, text=True, check=True)
+    (trouble,) = [line for line in done.stdout.splitlines() if line.startswith("Trouble:")]
+    assert "exit status 1" in trouble
+
+
 def test_run_through_python_is_the_shims_run(state: Path) -> None:
     command = python_command("run", "--no-mail", "--", "sh", "-c", "echo out; exit 7")
     environ = {**os.environ, "GPUALERT_POST": "tick"}

@@ -13,6 +13,7 @@ from gpualert.cli.common import say
 from gpualert.config import load_settings
 from gpualert.display import visible
 from gpualert.errors import GpualertError
+from gpualert.files import read_regular
 from gpualert.places import shim
 from gpualert.post import post
 from gpualert.state import run_paths
@@ -55,4 +56,14 @@ def _print_report(path: Path, status: int) -> None:
     say(f"\nThe run is in   {visible(str(path))}")
     if message.exists():
         say(f"The message is  {visible(str(message))}")
+    for trouble in _troubles(path):
+        say(f"Trouble:        {visible(trouble)}")
     say("Look around:    gpualert runs; gpualert show; gpualert log")
+
+
+def _troubles(path: Path) -> list[str]:
+    """Return what went wrong in reporting, a server that did not take the message perhaps."""
+    try:
+        return read_regular(path / "post.log", 10_000).decode("utf-8", "replace").splitlines()
+    except (OSError, GpualertError):
+        return []
