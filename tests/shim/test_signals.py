@@ -102,6 +102,19 @@ def test_each_signal_reaches_the_job_exactly_once(world: World, target: str) -> 
     }
 
 
+def test_one_kind_of_delivery_does_not_spoil_the_next(world: World) -> None:
+    job = CountingJob.start(world)
+    assert job.pid
+    settled(world.processes)
+    deliveries = [to_group, to_wrapper, to_each, to_wrapper, to_wrapper, to_group, to_group, to_each, to_wrapper]
+    for sent, deliver in enumerate(deliveries, 1):
+        deliver(job, signal.SIGUSR1)
+        eventually(lambda sent=sent: job.count(signal.SIGUSR1) >= sent, f"number {sent}, {deliver.__name__}")
+        settled(lambda: (job.lines, world.processes()))
+        assert job.count(signal.SIGUSR1) == sent, f"number {sent}, {deliver.__name__}"
+    assert job.received() == {"SIGUSR1": len(deliveries)}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_batch_script_replaced_by_the_shim_forwards_its_schedulers_signal(
     world: World, number: signal.Signals
@@ -138,8 +151,8 @@ def test_a_forwarded_signal_that_kills_the_job_is_the_callers_status(world: Worl
 
 
 def test_the_last_words_of_a_job_that_is_ended_by_its_group_are_kept(world: World) -> None:
-    words = "import signal,time,sys\ndef end(*_):\n print('saved', flush=True); sys.exit(3)\n"
-    words += "for n in (1, 2, 3, 15):\n signal.signal(n, end)\nprint('up', flush=True)\nwhile True: time.sleep(60)"
+    words = "import os,signal,time\ndef end(*_):\n os.write(1, b'saved\\n'); os._exit(3)\n"
+    words += "for n in (1, 2, 3, 15):\n signal.signal(n, end)\nos.write(1, b'up\\n')\nwhile True: time.sleep(60)"
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         process = world.start_run(sys.executable, "-I", "-S", "-c", words)
         assert process.stdout and process.stdout.readline() == b"up\n"
@@ -211,8 +224,8 @@ def test_ctrl_z_and_fg_work_at_a_terminal(world: World) -> None:
     terminal.expect_exact(b"ready> ")
     run = world.only_run()
     assert not run.has("exit")
-    sleeper = eventually(lambda: [pid for pid in world.processes() if b"61" in arguments(pid)], "the sleeper")[0]
     terminal.sendline("fg")
+    sleeper = eventually(lambda: [pid for pid in world.processes() if b"61" in arguments(pid)], "the sleeper")[0]
     eventually(lambda: stat_fields(sleeper)[0] == "S", "the job to go on")
     os.kill(sleeper, signal.SIGTERM)
     terminal.expect_exact(b"ready> ")

@@ -37,18 +37,12 @@ def test_it_is_an_executable_sh_script_in_ascii() -> None:
     text = GPUALERT.read_bytes()
     assert text.startswith(b"#!/bin/sh\n")
     assert os.access(GPUALERT, os.X_OK)
-    assert text.isascii() and b"\t" not in text and b"\r" not in text
+    assert text.isascii() and b"\r" not in text
 
 
 def test_every_disabled_check_says_why() -> None:
-    lines = GPUALERT.read_text().splitlines()
-    silent = [
-        f"line {number}: {line.strip()}"
-        for number, line in enumerate(lines, 1)
-        if "shellcheck disable" in line and not re.search(r"#.*#|\. |:.*[a-z]{3}", line.split("disable")[1])
-        if not (number > 1 and lines[number - 2].strip().startswith("#") and "shellcheck" not in lines[number - 2])
-    ]
-    assert silent == []
+    lines = [line.strip() for line in GPUALERT.read_text().splitlines() if "shellcheck disable" in line]
+    assert [line for line in lines if not re.fullmatch(r"# shellcheck disable=[SC0-9,]+ # \S.{9,}", line)] == []
 
 
 @pytest.mark.parametrize(

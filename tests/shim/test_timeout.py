@@ -22,7 +22,7 @@ def test_a_job_over_its_time_ends_with_124(world: World) -> None:
     assert (result.returncode, result.stdout) == (124, b"up\n")
     assert (run.status, run.exit["timed_out"]) == (124, "1")
     assert b"timeout_s=1" in run.items("options")
-    assert not world.processes()
+    eventually(lambda: not world.processes(), "everything to end")
 
 
 def test_a_job_within_its_time_keeps_its_status_and_nobody_waits_on(world: World) -> None:

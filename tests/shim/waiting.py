@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-DEADLINE_S = 40.0
+DEADLINE_S = 20.0
 STEP_S = 0.004
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ GPUALERT = Path(__file__).parents[2] / "bash" / "gpualert"
 PROBE = Path(__file__).with_name("probe.py")
 SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "ash"], "zsh": ["zsh", "--emulate", "sh"]}
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-DEADLINE_S = 60.0
+DEADLINE_S = 30.0
 
 Bytes = bytes | IO[bytes] | int | None
 
