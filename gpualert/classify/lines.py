@@ -62,7 +62,7 @@ _BOX = re.compile(r"^[│┃|╎]\s?(?=.*[│┃]\s*$)|\s*[│┃]\s*$|^[╭╰�
 _DATE = r"\d{4}[-/]\d\d[-/]\d\d"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 _WORD = r"DEBUG|TRACE|VERBOSE|INFO|NOTICE|SUCCESS|SUCC|WARNING|WARN|ERROR|ERR|CRITICAL|FATAL|EXCEPTION|PANIC"
-_HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?=[\w.-]{0,60}\d)(?!python|cuda|gpu:|step|epoch|line|rank|iter|exit|pid|job)[A-Za-z][\w.-]{1,60})"
+_HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?=[\w.-]{0,60}\d)(?![\w.]{0,60}(?:Error|Exception|Warning|Interrupt)\b)(?!python|cuda|gpu:|step|epoch|line|rank|iter|exit|pid|job)[A-Za-z][\w.-]{1,60})"
 
 # Tried in this order, again and again until none fits. Each with the kinds of first character it can have: a bracket,
 # a parenthesis, a blank, 9 for digits, A and a for letters, a dot for the rest. Named groups: rank, task, host, tag,
