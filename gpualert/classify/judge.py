@@ -92,7 +92,7 @@ def judge(events: Sequence[Event], status: int | None = None) -> Judgement:
 # Causes that are told by the kernel or the scheduler, often after the fact, and what the program makes of them.
 _EXPLAINS = {
     "gpu_hardware": frozenset(("cuda_runtime", "cublas_cudnn", "cuda_driver", "segfault")),
-    "oom_killer": frozenset(("dataloader_worker", "segfault", "interrupted", "hang")),
+    "oom_killer": frozenset(("dataloader_worker", "segfault", "interrupted", "hang", "network", "rendezvous")),
     "walltime": frozenset(("interrupted",)),
     "preempted": frozenset(("interrupted", "walltime")),
     "node_failure": frozenset(("interrupted", "rendezvous", "hang")),
