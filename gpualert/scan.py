@@ -20,7 +20,7 @@ from gpualert.ruleset import Finder
 BLOCK_BYTES = 256 * 1024
 PART_BYTES = 4 * 1024
 # A line is read no further than this to either side of the place of interest.
-LINE_REACH_BYTES = 4096
+LINE_REACH_BYTES = 2000
 # Of one literal so many first and so many last occurrences are looked at: the middle of a flood tells nothing new.
 FIRST, LAST = 200, 200
 # Of a log in which more lines than this hold a literal the last three quarters of so many and the first are looked at.
@@ -55,6 +55,7 @@ class Log:
     start: int
     end: int
     holders: tuple[IO[bytes], ...] = field(default=(), repr=False)
+    _newlines: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)  # before each step of `number`
 
     def line_at(self, offset: int) -> tuple[int, int]:
         """Return begin and end of the line around `offset`; a carriage return ends a line too, as on a terminal."""
@@ -93,7 +94,11 @@ class Log:
     def number(self, offset: int) -> int:
         """Return the number of the line at `offset`, from 1 at the file's first byte, as an editor counts."""
         step = 8 << 20
-        return 1 + sum(self.data[low : min(low + step, offset)].count(b"\n") for low in range(0, offset, step))
+        known = self._newlines
+        while len(known) * step <= offset:
+            known.append(known[-1] + bytes(self.data[(len(known) - 1) * step : len(known) * step]).count(b"\n"))
+        whole = offset // step
+        return 1 + known[whole] + bytes(self.data[whole * step : offset]).count(b"\n")
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges that together are the log, cut at line ends where there are any."""

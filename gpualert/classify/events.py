@@ -15,6 +15,7 @@ from gpualert.ruleset import Pattern, RuleSet
 from gpualert.scan import Log, find_lines
 
 MOST_EVENTS = 20_000
+MOST_SHOWN = 2_000  # characters
 
 
 class Strength(IntEnum):
@@ -171,6 +172,8 @@ def _event(
     text = log.text(span)
     line = read_line(text)
     content = line.content
+    if content.count("\N{REPLACEMENT CHARACTER}") > len(content) // 5:
+        return None
     if place is None and (_QUOTES.search(content) or _is_code(log, span)):
         return None
     candidates = rules.candidates(line.whole) if wanted is None or place is not None else wanted
@@ -183,7 +186,7 @@ def _event(
     return Event(
         log=number,
         offset=span[0],
-        text=text.rstrip()[:2000],
+        text=_excerpt(text.rstrip(), content, pattern),
         line=line,
         pattern=pattern,
         strength=_strength(line, pattern, traceback),
@@ -193,6 +196,13 @@ def _event(
         frame=traceback.frame if traceback else "",
         file=log.name,
     )
+
+
+def _excerpt(text: str, content: str, pattern: Pattern) -> str:
+    """Return the original line, of a very long one the part around what matched."""
+    found = pattern.compiled.search(content) if len(text) > MOST_SHOWN else None
+    begin = max(0, len(text) - len(content) + found.start() - MOST_SHOWN // 4) if found else 0
+    return text[begin if begin > MOST_SHOWN // 2 else 0 :][:MOST_SHOWN]
 
 
 def _strength(line: Line, pattern: Pattern, traceback: Traceback | None) -> Strength:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 # What is looked at of one line; the rest of a longer one is beside the point.
-MOST_CHARACTERS = 2000
+MOST_CHARACTERS = 4000
 
 
 class Level(IntEnum):
@@ -138,7 +138,7 @@ _LEVELS = {
 @lru_cache(maxsize=20_000)
 def read_line(raw: str) -> Line:
     """Return `raw` without terminal colours, boxes, launcher marks, time stamps and log levels, each understood."""
-    text = _BOX.sub("", _ANSI.sub("", raw[: 2 * MOST_CHARACTERS])).rstrip()[:MOST_CHARACTERS]
+    text = _BOX.sub("", _ANSI.sub("", raw[:MOST_CHARACTERS])).rstrip()
     whole = text
     found: dict[str, str] = {}
     for _ in range(7):

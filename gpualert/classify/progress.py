@@ -13,7 +13,8 @@ from gpualert.scan import Log
 Stream = tuple[str, int | None, str]
 
 _MOST_LINES = 20_000
-_MOST_READ = 1_500
+_MOST_BYTES = 6 << 20
+_MOST_READ = 800
 
 _QUICK = re.compile(
     rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"
@@ -117,7 +118,7 @@ def _last_lines(log: Log) -> Iterator[tuple[int, str]]:
     read = 0
     span = log.previous_line(log.end)
     for _ in range(_MOST_LINES):
-        if span is None or read >= _MOST_READ:
+        if span is None or read >= _MOST_READ or log.end - span[0] > _MOST_BYTES:
             return
         if _QUICK.search(log.data[span[0] : span[1]]):
             read += 1
