@@ -154,7 +154,7 @@ class _Search:
         held = list(self._finder(bytes(self._log.data[block[0] : block[1]])))
         if any(self._left[number] for number in held):
             for part in self._log.parts(block):
-                self._take(part, self._left, held)
+                self._take(part, self._left, held, last=False)
         for number in held:
             if not self._left[number]:
                 self._later[number].append(block)
@@ -169,23 +169,24 @@ class _Search:
         for block in sorted(wanted, reverse=True):
             numbers = [number for number in wanted[block] if left[number]]
             for part in reversed(tuple(self._log.parts(block))) if numbers else ():
-                self._take(part, left, numbers)
+                self._take(part, left, numbers, last=True)
 
-    def _take(self, part: tuple[int, int], left: list[int], held: list[int]) -> None:
+    def _take(self, part: tuple[int, int], left: list[int], held: list[int], *, last: bool) -> None:
         text = bytes(self._log.data[part[0] : part[1]])
         lowered = text.lower()
         plain = isinstance(self._finder, PlainFinder)  # which asks for more a call than for a literal
         for number in held if plain else set(self._finder(text)).intersection(held):
-            places = tuple(_occurrences(lowered, self._literals[number], left[number]))
-            left[number] -= len(places)
-            self.found.extend((part[0] + place, number) for place in places)
+            if left[number]:
+                places = tuple(_occurrences(lowered, self._literals[number]))
+                places = places[-left[number] :] if last else places[: left[number]]
+                left[number] -= len(places)
+                self.found.extend((part[0] + place, number) for place in places)
 
 
-def _occurrences(text: bytes, literal: bytes, most: int) -> Iterator[int]:
+def _occurrences(text: bytes, literal: bytes) -> Iterator[int]:
     at = text.find(literal)
-    while at >= 0 and most > 0:
+    while at >= 0:
         yield at
-        most -= 1
         at = text.find(literal, at + len(literal))
 
 

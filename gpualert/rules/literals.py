@@ -31,13 +31,14 @@ _COMMON = frozenset(
     " complete completed finished success result results scheduler package library".split()
 )
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+]|.", re.DOTALL)
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+]|\{\d+,\}|.", re.DOTALL)
 
 
 def bounded(regex: str) -> str:
     """Return `regex` with `*` and `+` replaced by repeats of at most `REACH`; classes and escapes stay."""
     limits = {"*": f"{{0,{REACH}}}", "+": f"{{1,{REACH}}}"}
-    return "".join(limits.get(token, token) for token in _TOKEN.findall(regex))
+    tokens = _TOKEN.findall(regex)
+    return "".join(f"{token[:-1]}{REACH}}}" if token[-2:] == ",}" else limits.get(token, token) for token in tokens)
 
 
 def required(regex: str) -> tuple[str, ...]:
