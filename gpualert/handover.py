@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -64,6 +65,9 @@ def _started_in(run_path: Path) -> bool:
 def _leave_the_job() -> None:
     """Let go of what a process inherits from its job: descriptors that would keep a pipe open, and its umask."""
     os.umask(0o077)
+    # The shells start us with these ignored; our session is our own by now, and what we start should be ordinary.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     try:
         inherited = [int(entry.name) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]
     except OSError:
