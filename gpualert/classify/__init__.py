@@ -109,6 +109,8 @@ def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSe
             return _success(reading, facts, rules, judgement)
         hint = votes.status_vote(facts)
         return _by_vote(hint or ("unknown", None), Confidence.LOW, judgement, reading, facts, rules)
+    if root.failure_class == "unknown" and _ran_out_of_memory(root, reading, facts):
+        return _by_vote(("oom_killer", None), Confidence.LOW, judgement, reading, facts, rules)
     if judgement.tier is Tier.SUMMARY:
         hint = votes.status_vote(facts)
         if (
@@ -119,6 +121,12 @@ def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSe
         ):
             return _by_vote(hint, Confidence.LOW, judgement, reading, facts, rules)
     return _failure(root, judgement, reading, facts, rules)
+
+
+def _ran_out_of_memory(root: Event, reading: Reading, facts: Facts) -> bool:
+    """Say whether a bare SIGKILL is one for memory by the log's own figures."""
+    killed = facts.status == 137 or facts.signal == 9 or re.search(r"Killed|SIGKILL|-9\b|signal 9\b|\b137\b", root.text)
+    return bool(killed) and any(event.failure_class == "oom_killer" for event in reading.events)
 
 
 def root_class(root: Event | None) -> str:

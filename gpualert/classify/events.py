@@ -37,6 +37,7 @@ class Event:
         offset: Where the line begins, in bytes; -1 for a signal.
         traceback: The index of the traceback it belongs to among those of its log, or None.
         chain: The index of the first traceback of that chain, or None.
+        begin: Where what belongs to the line begins: its traceback, or the line itself.
         place: 0 for an exception's own line, more for the lines of its message, 0 outside a traceback.
         settled: Why the run survived it, or "".
     """
@@ -49,6 +50,7 @@ class Event:
     strength: Strength
     traceback: int | None = None
     chain: int | None = None
+    begin: int = -1
     place: int = 0
     frame: str = ""
     source: str = "log"
@@ -192,6 +194,7 @@ def _event(
         strength=_strength(line, pattern, traceback),
         traceback=place[0] if place else None,
         chain=chains[place[0]] if place else None,
+        begin=traceback.begin if traceback else span[0],
         place=place[1] if place else 0,
         frame=traceback.frame if traceback else "",
         file=log.name,

@@ -9,8 +9,11 @@ from enum import IntEnum
 from gpualert.classify.events import Event, Strength
 from gpualert.classify.parameters import masked
 from gpualert.classify.progress import Life
+from gpualert.model import Role
 
 MOST_EVIDENCE = 5
+# What was only said further than this before the end began is old news.
+NEAR_BYTES = 20_000
 
 
 class Tier(IntEnum):
@@ -62,27 +65,48 @@ def _settled(event: Event, life: Life | None, events: Sequence[Event]) -> Event:
     return event
 
 
-def tier(event: Event) -> Tier:
-    """Say how far an event is believed."""
-    if event.pattern.role.value == "confirmation":
+def tier(event: Event, trouble: Mapping[int, int] | None = None) -> Tier:
+    """
+    Say how far an event is believed.
+
+    `trouble` holds for each log where its end begins: the first exception that was not caught, or else the first line
+    that follows from a failure.  What was only said long before is believed less.
+    """
+    if event.pattern.role is Role.CONFIRMATION:
         return Tier.SUPPORT
     if event.settled:
         return Tier.SURVIVED
     if not event.is_root:
         return Tier.SUMMARY if event.pattern.generic else Tier.CASCADE
-    if event.strength <= Strength.TALK:
-        return Tier.TALK if event.strength is Strength.TALK else Tier.MENTION
-    return Tier.GENERIC if event.pattern.generic else Tier.ROOT
+    if event.strength is Strength.MENTION:
+        return Tier.MENTION
+    old = event.offset < (trouble or {}).get(event.log, 0) - NEAR_BYTES
+    if event.strength is Strength.TALK:
+        return Tier.MENTION if old else Tier.TALK
+    if event.pattern.generic:
+        return Tier.GENERIC
+    return Tier.TALK if old and event.strength is Strength.SAID and event.pattern.weight <= 0 else Tier.ROOT
+
+
+def troubles(events: Sequence[Event]) -> Mapping[int, int]:
+    """Return for each log where its end begins; see `tier`.  A log without such lines is missing."""
+    begins: dict[int, int] = {}
+    for wanted in (Tier.GENERIC, Tier.CASCADE, Tier.SUMMARY):
+        for event in events:
+            if event.offset >= 0 and tier(event) is wanted and event.log not in begins:
+                begins[event.log] = event.begin
+    return begins
 
 
 def judge(events: Sequence[Event], status: int | None = None) -> Judgement:
     """Return what ended the run, of its events in the order of the logs; nothing for none."""
     usable = [event for event in events if event.pattern.rule != "success"]
+    trouble = troubles(usable)
     order = list(Tier)
     if status in (1, None):  # the status of an exception that was not caught
         order.insert(order.index(Tier.SUMMARY), Tier.SURVIVED)
     for level in order:
-        group = [event for event in usable if tier(event) is level and _may_stand(event, level)]
+        group = [event for event in usable if tier(event, trouble) is level and _may_stand(event, level)]
         if group:
             root = _explained(_first(group), usable)
             return Judgement(root, level, _evidence(root, usable), _others(root, usable))
@@ -162,8 +186,11 @@ def _telling(event: Event) -> tuple[float, ...]:
 
 
 def _outranks(event: Event, root: Event) -> bool:
-    """A more telling line of the same class and about the same moment stands for the root."""
-    return event.pattern.weight > root.pattern.weight and event.pattern.action is root.pattern.action
+    """A more telling line of the same class stands for the root, and an exception for the line that announces it."""
+    if event.pattern.action is not root.pattern.action:
+        return False
+    louder = root.strength is Strength.SAID and event.strength is Strength.RAISED and root.pattern.weight < 2
+    return event.pattern.weight > root.pattern.weight or (louder and event.pattern.weight == root.pattern.weight)
 
 
 def _others(root: Event, events: Sequence[Event]) -> tuple[Event, ...]:
