@@ -24,7 +24,7 @@ _COMMANDS = {
     "config": ("setup:config", "Show every setting, its value and where that comes from."),
     "crontab": ("setup:crontab", "Print the line for crontab."),
     "path": ("setup:path", "Say where the files for shells, hooks and workflows lie."),
-    "init": ("work:init", "Print the shell function for an rc file."),
+    "init": ("rcfile:init", "Print the shell functions for an rc file, or add them to it."),
     "tick": ("work:tick", "Do what waits: lost runs, unfinished reports, unsent mail.  For cron."),
     "post": ("work:post", "Report an ended run; what the shim starts by itself."),
     "prune": ("work:prune", "Remove old runs."),

@@ -1,4 +1,4 @@
-"""Commands that do something: run, init, post, tick, prune."""
+"""Commands that do something: run, post, tick, prune."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ _AS_IS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "hel
 def run(words: tuple[str, ...]) -> None:
     """Run a command: what `gpualert run` on PATH does without Python."""
     become_shim("run", *words)
-
-
-@click.command(context_settings=_AS_IS)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def init(words: tuple[str, ...]) -> None:
-    """Print the shell function for an rc file: eval "$(gpualert init bash)"."""
-    become_shim("init", *words)
 
 
 @click.command()
