@@ -82,8 +82,12 @@ class Relay:
         if self.slave_modes[LFLAG] & EXTPROC:
             return  # set up by the relay that died; the job may have changed modes since
         if self.is_terminal:
-            self.modes_at_start = termios.tcgetattr(TERMINAL)
-            self.slave_modes = copied(self.modes_at_start)
+            try:
+                self.modes_at_start = termios.tcgetattr(TERMINAL)
+            except termios.error:
+                self.is_terminal = False  # it has hung up since
+            else:
+                self.slave_modes = copied(self.modes_at_start)
         # The terminal turns a line end into CR LF; once is enough.
         self.slave_modes[OFLAG] &= ~termios.OPOST
         # With EXTPROC and packet mode the kernel reports each change of modes.
@@ -140,7 +144,11 @@ class Relay:
 
     def restore(self) -> None:
         """Take back the changes that a job made and, dying, left behind."""
-        if self.modes_at_start and os.getpgrp() == os.tcgetpgrp(TERMINAL):
+        try:
+            in_front = os.getpgrp() == os.tcgetpgrp(TERMINAL)
+        except OSError:
+            return  # it hung up, or is not our controlling terminal
+        if self.modes_at_start and in_front:
             self.change_terminal(self.slave_modes, self.modes_at_start)
 
     def show(self, data: bytes) -> None:
