@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from gpualert.classify import votes
+from gpualert.classify.collectives import missing_rank
 from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, judge, settle
 from gpualert.classify.parameters import masked
@@ -228,6 +229,11 @@ def _failure(root: Event, judgement: Judgement, reading: Reading, facts: Facts, 
 
 
 def _first_rank(root: Event, judgement: Judgement, reading: Reading) -> int | None:
+    if root.failure_class == "nccl" and judgement.tier is Tier.CASCADE and root.offset >= 0:
+        same = [event for event in reading.events if event.failure_class == "nccl" and event.log == root.log]
+        missing = missing_rank(same, reading.logs[root.log])
+        if missing is not None:
+            return missing
     if root.line.rank is not None:
         return root.line.rank
     return next((event.line.rank for event in judgement.evidence if event.line.rank is not None), None)
