@@ -73,7 +73,13 @@ def check_all() -> Iterator[Check]:
     checks: list[Callable[[], Iterator[Check]]] = [_python, _shell, _proc, _trial, _rules, _nvml]
     if settings:
         home, chosen = settings.home, settings
-        checks[3:3] = [lambda: _state(home), lambda: _locks(home), lambda: _mail(chosen), lambda: _tick(home)]
+        checks[3:3] = [
+            lambda: _rc(home),
+            lambda: _state(home),
+            lambda: _locks(home),
+            lambda: _mail(chosen),
+            lambda: _tick(home),
+        ]
     for check in checks:
         try:
             yield from check()
@@ -87,17 +93,18 @@ def _python() -> Iterator[Check]:
 
 
 def _shell() -> Iterator[Check]:
-    on_path = shutil.which("gpualert")
-    if on_path:
-        yield Check(Mark.OK, "command", f"{on_path}")
-    else:
-        yield Check(Mark.WARN, "command", "no 'gpualert' on PATH", f"add its folder, or link {shim()} into one on PATH")
     missing = [f"{tool} ({loss})" for tool, loss in _TOOLS.items() if not shutil.which(tool)]
     shell = Path("/bin/sh").resolve().name
     if missing:
         yield Check(Mark.WARN, "shell", f"/bin/sh is {shell}; missing: {', '.join(missing)}", "install them")
     else:
         yield Check(Mark.OK, "shell", f"/bin/sh is {shell}; all tools are there")
+
+
+def _rc(home: Path) -> Iterator[Check]:
+    from gpualert.rccheck import check_rc  # it needs Check from here
+
+    return check_rc(home)
 
 
 def _proc() -> Iterator[Check]:
