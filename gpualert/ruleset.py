@@ -115,7 +115,7 @@ class RuleSet:
         return (*sorted({text.encode("ascii") for pattern in self.patterns for text in pattern.literals}), HEADER)
 
     def candidates(self, text: str) -> list[int]:
-        """Return the indices of the patterns that `text` may match by its literals, in the order in which they compete."""
+        """Return the indices of the patterns that `text` may match by its literals, in their order."""
         lowered = text.lower()
         return [
             number

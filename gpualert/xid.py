@@ -1,8 +1,8 @@
 """
 NVIDIA's Xid and SXid errors: what each code is, what to do, and whom it blames.
 
-Source: https://docs.nvidia.com/deploy/xid-errors/ (codes, descriptions, actions); arXiv 2605.09370 (actions taken in the
-operation of 504 GPUs).
+Source: https://docs.nvidia.com/deploy/xid-errors/ (codes, descriptions, actions); arXiv 2605.09370 (actions taken in
+the operation of 504 GPUs).
 """
 
 from __future__ import annotations
@@ -181,8 +181,9 @@ _CATALOGUE = """\
 170|NVLINK_SECURE_OTHER|Interrupt seen in CC mode||
 171|UNCORRECTABLE_DRAM_ERROR|Additional to Xid 48 providing more details on particulars of fault to differentiate DRAM/SRAM||
 172|UNCORRECTABLE_SRAM_ERROR|Additional to Xid 48 providing more details on particulars of fault to differentiate DRAM/SRAM||
-"""
-# In the catalogue, but without a description: 1-7, 9-10, 12, 14-24, 26-30, 33-36, 42, 47, 49-53, 55-59, 61, 65, 73, 81, 87, 90-91, 108, 111-118, 122-125, 138.
+"""  # noqa: E501
+# In the catalogue, but without a description: 1-7, 9-10, 12, 14-24, 26-30, 33-36, 42, 47, 49-53, 55-59, 61, 65, 73,
+# 81, 87, 90-91, 108, 111-118, 122-125, 138.
 
 _OPERATIONS = {31: "RESTART_APP", 43: "RESTART_APP", 94: "RESTART_APP", 119: "RESET_GPU", 145: "RESET_GPU",
                149: "RESET_GPU", 79: "RESTART_BM, replace on repetition"}  # fmt: skip

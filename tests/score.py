@@ -24,10 +24,16 @@ from gpualert.rules import load_rules
 GROUPS = {"fix": "stop", "bigger": "changed", "elsewhere": "changed", "retry": "restart", "resume": "restart",
           "once": "restart", "none": "none"}  # fmt: skip
 CORE = frozenset(
-    ["cuda_oom", "nccl", "cuda_runtime", "ram_oom", "segfault", "file_not_found", "permission", "missing_module", "div_zero", "device_mismatch", "nan_loss", "oom_killer", "traceback", "assertion", "runtime_error"]
+    """
+    cuda_oom nccl cuda_runtime ram_oom segfault file_not_found permission missing_module div_zero
+    device_mismatch nan_loss oom_killer traceback assertion runtime_error
+    """.split()  # noqa: SIM905
 )
 RECOVERABLE = frozenset(
-    ["nccl", "gpu_hardware", "cuda_driver", "storage_io", "network", "port_in_use", "rendezvous", "walltime", "preempted", "node_failure", "launch_failed", "hang"]
+    """
+    nccl gpu_hardware cuda_driver storage_io network port_in_use rendezvous walltime preempted
+    node_failure launch_failed hang
+    """.split()  # noqa: SIM905
 )
 
 
@@ -66,7 +72,8 @@ class Score:
     def lines(self) -> Iterable[str]:
         """Yield the score as text."""
         for name, part, whole in (
-            ("class", self.exact, self.total), ("class or alt", self.right, self.total), ("core fifteen", self.core_right, self.core),
+            ("class", self.exact, self.total), ("class or alt", self.right, self.total),
+            ("core fifteen", self.core_right, self.core),
             ("evidence first", self.first, self.with_evidence), ("evidence in three", self.third, self.with_evidence),
             ("action group", self.action, self.with_action), ("false stops", self.false_stops, self.recoverable),
         ):  # fmt: skip
@@ -135,11 +142,8 @@ def score_paper(folder: Path, rows: list[Mapping[str, Any]], misses: bool) -> fl
             counts[truth][2] += 1
             counts[mine][1] += 1
             if misses:
-                print(
-                    f"{row['id']}: {mine} ({verdict.failure_class}) status {row.get('true_exit_code')}: {verdict.evidence[:1]}"[
-                        :330
-                    ]
-                )
+                first = verdict.evidence[0].text if verdict.evidence else ""
+                print(f"{row['id']}: {mine} ({verdict.failure_class}): {first}"[:300])
     scores = [
         2 * hit / max(2 * hit + false + missed, 1) for mode, (hit, false, missed) in counts.items() if mode in CORE
     ]

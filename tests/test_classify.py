@@ -19,7 +19,7 @@ from gpualert.model import Action, Evidence, Facts, LogFile, RunStatus, Verdict
 from gpualert.rules import load_rules
 from gpualert.verdict_json import verdict_from_json, verdict_to_json
 
-ERROR = 'Traceback (most recent call last):\n  File "/env/lib/python3.10/site-packages/x.py", line 3, in g\n  File "/home/u/train.py", line 7, in f\nValueError: bad\n'
+ERROR = 'Traceback (most recent call last):\n  File "/env/lib/python3.10/site-packages/x.py", line 3, in g\n  File "/home/u/train.py", line 7, in f\nValueError: bad\n'  # noqa: E501
 
 
 def judged(tmp_path: Path, *logs: str | bytes, **facts: object) -> Verdict:
@@ -40,7 +40,7 @@ def judged(tmp_path: Path, *logs: str | bytes, **facts: object) -> Verdict:
         ("11: python3: x", 11, "", Level.NONE, "python3: x"),
         ("[1,4]<stderr>:MemoryError", 4, "", Level.NONE, "MemoryError"),
         ("\x1b[36m(Worker pid=12, ip=10.0.0.7)\x1b[0m boom", None, "10.0.0.7", Level.NONE, "boom"),
-        ("10.69.41.110: [2023-10-24 07:53:50,000] [INFO] [log.py:96:f] [Rank 0] step=1", 0, "10.69.41.110", Level.INFO, "step=1"),
+        ("10.69.41.110: [2023-10-24 07:53:50,000] [INFO] [log.py:96:f] [Rank 0] step=1", 0, "10.69.41.110", Level.INFO, "step=1"),  # noqa: E501
         ("2024-04-17T13:03:47.123Z boom", None, "", Level.NONE, "boom"),
         ("E0412 14:21:17.000000 2150 torch/api.py:869] failed", None, "", Level.ERROR, "failed"),
         ("2024-07-08 10:02:47.002514: W tensorflow/x.cc:38] careful", None, "", Level.WARNING, "careful"),
@@ -90,7 +90,7 @@ def test_of_several_logs_the_earliest_by_time_names_the_rank(tmp_path: Path) -> 
     assert (verdict.evidence[0].file, verdict.first_rank) == ("rank_1.log", 1)
 
 
-TIMEOUT = "[rank{r}]:[E x.cpp:1] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE)"
+TIMEOUT = "[rank{r}]:[E x.cpp:1] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE)"  # noqa: E501
 
 
 def test_the_rank_that_lags_is_named_rather_than_the_loudest(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_hostile_bytes_give_an_answer(tmp_path: Path, data: bytes) -> None:
 
 
 def test_quoted_trouble_is_no_trouble(tmp_path: Path) -> None:
-    log = 'Namespace(on_error="CUDA out of memory", x=1)\n+ python train.py --on-segfault restart\n    raise RuntimeError("CUDA error: x")\n'
+    log = 'Namespace(on_error="CUDA out of memory", x=1)\n+ python train.py --on-segfault restart\n    raise RuntimeError("CUDA error: x")\n'  # noqa: E501
     assert judged(tmp_path, log).failure_class == "unknown"
 
 

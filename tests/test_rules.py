@@ -120,11 +120,11 @@ def _unbounded(items: object) -> bool:
         if op in (constants.MAX_REPEAT, constants.MIN_REPEAT):
             if value[1] == constants.MAXREPEAT or _unbounded(value[2]):
                 return True
-        elif op is constants.SUBPATTERN and _unbounded(value[3]):
-            return True
-        elif op is constants.BRANCH and any(_unbounded(branch) for branch in value[1]):
-            return True
-        elif op in (constants.ASSERT, constants.ASSERT_NOT) and _unbounded(value[1]):
+        elif (
+            (op is constants.SUBPATTERN and _unbounded(value[3]))
+            or (op is constants.BRANCH and any(_unbounded(branch) for branch in value[1]))
+            or (op in (constants.ASSERT, constants.ASSERT_NOT) and _unbounded(value[1]))
+        ):
             return True
     return False
 

@@ -103,7 +103,7 @@ def test_an_empty_log_has_no_lines(tmp_path: Path) -> None:
 
 
 HARD = [
-    b"KILLED \xc4\xb0 cuda error\n", b"cuda\nerror\n", b"cuda errorcuda error nan\r\nkilled\r", b"nan" * 5000, bytes(range(256)) * 40,
+    b"KILLED \xc4\xb0 cuda error\n", b"cuda\nerror\n", b"cuda errorcuda error nan\r\nkilled\r", b"nan" * 5000, bytes(range(256)) * 40,  # noqa: E501
     b"".join(b"step %d loss nan\n" % n for n in range(3000)),
 ]  # fmt: skip
 

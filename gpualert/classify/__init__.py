@@ -162,7 +162,7 @@ def _success(reading: Reading, facts: Facts, rules: RuleSet, judgement: Judgemen
         key=lambda e: (-e.pattern.weight, -e.offset),
     )
     rule = rules.by_id["success"]
-    notes = ()
+    notes: tuple[str, ...] = ()
     if judgement.root is not None and judgement.root.strength > Strength.TALK:
         notes = (f"survived {judgement.root.failure_class}: {judgement.root.text.strip()[:200]}",)
     evidence = tuple(_evidence(event, reading) for event in _distinct(said)[:3])
@@ -279,7 +279,7 @@ def _evidence(event: Event, reading: Reading) -> Evidence:
 
 
 def fingerprint(verdict: Verdict) -> str:
-    """Return what is equal for the same fault in another run: of the class, the line without numbers, the user's frame."""
+    """Return what is equal for the same fault in another run: made of class, line without numbers, user's frame."""
     best = verdict.evidence[0] if verdict.evidence else None
     text = masked(re.sub(r"^\W*\[?(?:rank)?\d{0,5}\]?:?\s", "", best.text)) if best else ""
     frame = re.sub(r":\d+", "", best.frame.rpartition("/")[2]) if best else ""

@@ -14,7 +14,7 @@ _NAMED = re.compile(
 _ENQUEUED = re.compile(r"(?i)\blast enqueued(?: NCCL)? work: (-?\d{1,12})")
 _SEQUENCE = re.compile(r"\bSeqNum=(\d{1,12})")
 _WORLD = re.compile(
-    rb"\bnranks (\d{1,6})\b|\b(?:dist_)?world[_ ]size\W{1,3}(\d{1,6})\b|\bMEMBER: \d{1,6}/(\d{1,6})\b|\bnum_processes\W{1,3}(\d{1,6})\b"
+    rb"\bnranks (\d{1,6})\b|\b(?:dist_)?world[_ ]size\W{1,3}(\d{1,6})\b|\bMEMBER: \d{1,6}/(\d{1,6})\b|\bnum_processes\W{1,3}(\d{1,6})\b"  # noqa: E501
 )
 _HEAD_BYTES = 2 << 20
 

@@ -76,17 +76,17 @@ class Event:
 
 # Lines that quote trouble rather than have it: source code, commands, settings, tests that passed.
 _QUOTES = re.compile(
-    r"^\s*(?:raise|except|assert|if|elif|for|while|return|with|import|from|def|class|try:|warnings?\.warn|print|log(?:ger|ging)?\.\w+)\b(?!\w*(?:Error|Exception)\b: )"
+    r"^\s*(?:raise|except|assert|if|elif|for|while|return|with|import|from|def|class|try:|warnings?\.warn|print|log(?:ger|ging)?\.\w+)\b(?!\w*(?:Error|Exception)\b: )"  # noqa: E501
     r"[^:]{0,200}(?:\(|:$|\bas\b|\bimport\b|,$|==|!=|<|>)"
     r"|^\s*(?:\+{1,3}|\$|#|>>>|\(\w+\) \$) \S"
     r"|^\s*--?\w[\w-]{2,60}(?:[ =]|$)"
-    r"|^Namespace\(|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"
+    r"|^Namespace\(|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"  # noqa: E501
     r"|^\s*[\w./-]{1,200}\.py:\d{1,6}: \w{0,40}Warning: "
 )
 _HARMLESS = re.compile(
-    r"(?i)\bnot (?:an? )?(?:error|failure|fatal)\b|harmless|safely ignore|can be ignored|(?:will be|is|are|being|was|were) ignored|non-?fatal"
-    r"|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"
-    r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"
+    r"(?i)\bnot (?:an? )?(?:error|failure|fatal)\b|harmless|safely ignore|can be ignored|(?:will be|is|are|being|was|were) ignored|non-?fatal"  # noqa: E501
+    r"|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
+    r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"  # noqa: E501
     r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
 

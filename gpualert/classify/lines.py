@@ -55,14 +55,14 @@ class Line:
 
 
 _ANSI = re.compile(
-    r"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][AB012]|[=>78])|\[(?:\d{1,2};){0,3}\d{1,2}m"
+    r"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][AB012]|[=>78])|\[(?:\d{1,2};){0,3}\d{1,2}m"  # noqa: E501
 )
 _BOX = re.compile(r"^[│┃|╎]\s?(?=.*[│┃]\s*$)|\s*[│┃]\s*$|^[╭╰┌└][─━╴ ]{1,4}|[─━╮╯┐┘]{3,}\s*$")
 
 _DATE = r"\d{4}[-/]\d\d[-/]\d\d"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 _WORD = r"DEBUG|TRACE|VERBOSE|INFO|NOTICE|SUCCESS|SUCC|WARNING|WARN|ERROR|ERR|CRITICAL|FATAL|EXCEPTION|PANIC"
-_HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?=[\w.-]{0,60}\d)(?![\w.]{0,60}(?:Error|Exception|Warning|Interrupt)\b)(?!python|cuda|gpu:|step|epoch|line|rank|iter|exit|pid|job)[A-Za-z][\w.-]{1,60})"
+_HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?=[\w.-]{0,60}\d)(?![\w.]{0,60}(?:Error|Exception|Warning|Interrupt)\b)(?!python|cuda|gpu:|step|epoch|line|rank|iter|exit|pid|job)[A-Za-z][\w.-]{1,60})"  # noqa: E501
 
 # Tried in this order, again and again until none fits. Each with the kinds of first character it can have: a bracket,
 # a parenthesis, a blank, 9 for digits, A and a for letters, a dot for the rest. Named groups: rank, task, host, tag,
@@ -78,7 +78,7 @@ _PREFIXES = tuple(
         ("9 ", r" {0,5}(?P<task>\d{1,6}): (?![\d.]+\s*$)"),
         (
             "(",
-            r"\((?P<tag>[^()\s]{1,80}(?:\([^()]{0,60}\))? pid=\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,60}))?[^()]{0,60}\)\s?",
+            r"\((?P<tag>[^()\s]{1,80}(?:\([^()]{0,60}\))? pid=\d{1,9})(?:, ip=(?P<host>[\w.:-]{1,60}))?[^()]{0,60}\)\s?",  # noqa: E501
         ),
         (
             "(",
@@ -92,7 +92,7 @@ _PREFIXES = tuple(
             "A",
             r"(?P<time>[A-Z][a-z]{2} [ \d]\d "
             + _CLOCK
-            + r") (?P<host>[\w.-]{1,64}) (?=kernel|systemd|slurmd|containerd|kubelet|dockerd|[\w.-]{1,40}(?:\[\d{1,8}\])?:)",
+            + r") (?P<host>[\w.-]{1,64}) (?=kernel|systemd|slurmd|containerd|kubelet|dockerd|[\w.-]{1,40}(?:\[\d{1,8}\])?:)",  # noqa: E501
         ),
         ("[", r"\[(?P<time>" + _DATE + "[ T_]" + _CLOCK + r")\s*(?P<level>[EWIF])?(?: [\d ]{1,20})?\]:?\s?"),
         ("[", r"\[(?P<level>[EWIF])\d{0,4} ?(?P<time>" + _CLOCK + r")? ?[\w./-]{0,60}(?::\d{1,6})?\]\s?"),
@@ -122,7 +122,7 @@ _PREFIXES = tuple(
 )
 _BY_KIND = {kind: tuple(prefix for kinds, prefix in _PREFIXES if kind in kinds) for kind in "[( 9Aa."}
 _RANK_INSIDE = re.compile(
-    r"\[(?:Rank|rank|RANK|PG ID \d+ PG GUID \S+ Rank|global_rank)[ :=]?(\d{1,6})\]|\bglobal_rank=(\d{1,6})\b|\[RANK:(\d{1,6})\]|\(rank[ :=](\d{1,6})\)"
+    r"\[(?:Rank|rank|RANK|PG ID \d+ PG GUID \S+ Rank|global_rank)[ :=]?(\d{1,6})\]|\bglobal_rank=(\d{1,6})\b|\[RANK:(\d{1,6})\]|\(rank[ :=](\d{1,6})\)"  # noqa: E501
 )
 _NCCL_STAMP = re.compile(r"(?P<host>[\w.-]{1,64}):\d{1,9}:\d{1,9} \[\d{1,3}\] ")
 

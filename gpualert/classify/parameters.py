@@ -45,7 +45,7 @@ _READERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Parameter]], ...] = 
         ("library", r"\b(lib[\w+.-]{1,80}\.so(?:\.[\d.]{1,20})?)\b", str),
         (
             "path",
-            r"'(/[^'\n]{1,400})'|\"(/[^\"\n]{1,400})\"|(?:directory|denied|handle|space left on device):? '?(\S{2,400}?)'?$",
+            r"'(/[^'\n]{1,400})'|\"(/[^\"\n]{1,400})\"|(?:directory|denied|handle|space left on device):? '?(\S{2,400}?)'?$",  # noqa: E501
             str,
         ),
         ("collective", r"\bOpType=(\w{1,40})", str),
@@ -56,7 +56,7 @@ _READERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Parameter]], ...] = 
         ("url", r"\b(https?://[^\s'\")>]{1,300})", str),
         (
             "http_status",
-            r"\b([45]\d\d) (?:Client|Server) Error|\bHTTP(?:/[\d.]{1,3})?[ :](?:Error )?([45]\d\d)\b|status[ _]code[ :=]{1,3}([45]\d\d)\b",
+            r"\b([45]\d\d) (?:Client|Server) Error|\bHTTP(?:/[\d.]{1,3})?[ :](?:Error )?([45]\d\d)\b|status[ _]code[ :=]{1,3}([45]\d\d)\b",  # noqa: E501
             _integer,
         ),
         ("pid", r"(?i)\bpid[ :=]{0,2}(\d{1,9})\b|\bKilled process (\d{1,9})\b", _integer),

@@ -36,9 +36,9 @@ _POINTS = tuple(
     )
 )
 _RESTART = re.compile(
-    r"will restart worker group|restart_count=[1-9]|(?i:\battempt[ #:]{0,2}\d{1,4}(?:/\d{1,4})? (?:failed|ended|exited|died))"
-    r"|(?i:\battempt[ #:]{0,2}[2-9]\d{0,3}(?:/\d{1,4})?\b)|(?i:trying again|restarting (?:the )?(?:job|training|worker|process|run|from|attempt|after|task|pod))"
-    r"|(?i:\bretrying (?:the )?(?:job|run|training|task))|(?i:\bjob requeued|requeuing|requeueing|Restart(?:s|ing)? count[:=] ?[1-9]|relaunching|re-?launching)"
+    r"will restart worker group|restart_count=[1-9]|(?i:\battempt[ #:]{0,2}\d{1,4}(?:/\d{1,4})? (?:failed|ended|exited|died))"  # noqa: E501
+    r"|(?i:\battempt[ #:]{0,2}[2-9]\d{0,3}(?:/\d{1,4})?\b)|(?i:trying again|restarting (?:the )?(?:job|training|worker|process|run|from|attempt|after|task|pod))"  # noqa: E501
+    r"|(?i:\bretrying (?:the )?(?:job|run|training|task))|(?i:\bjob requeued|requeuing|requeueing|Restart(?:s|ing)? count[:=] ?[1-9]|relaunching|re-?launching)"  # noqa: E501
     r"|Trying to restart this job|(?i:restarted? \d{1,3}/\d{1,3}\b)"
 )
 _NAN = re.compile(r"(?i)(?:loss|grad_?norm)\W{1,5}(?:nan|inf)\b")

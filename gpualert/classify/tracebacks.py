@@ -17,7 +17,7 @@ _MOST_BLOCK_LINES = 10
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,400})", line (?P<line>\d{1,7})(?:,? in (?P<name>.{1,120}))?')
 _RICH_FRAME = re.compile(r"(?P<path>/\S{1,400}\.py):(?P<line>\d{1,7}) in (?P<name>\S{1,120})")
 _LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|<frozen |<string>|<stdin>|/bin/[\w-]{1,40}$|\.pyx$|\.pxi$|/conda/lib/|^/usr/lib/"
+    r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|<frozen |<string>|<stdin>|/bin/[\w-]{1,40}$|\.pyx$|\.pxi$|/conda/lib/|^/usr/lib/"  # noqa: E501
 )
 _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,60}"
 EXCEPTION = re.compile(
@@ -27,7 +27,7 @@ EXCEPTION = re.compile(
 )
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
 _QUIET = re.compile(
-    r"Exception ignored (?:in|on)|Error in atexit|Error in sys\.excepthook|Logging error|Exception in callback|Traceback of forward call"
+    r"Exception ignored (?:in|on)|Error in atexit|Error in sys\.excepthook|Logging error|Exception in callback|Traceback of forward call"  # noqa: E501
 )
 
 

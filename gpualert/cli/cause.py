@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpualert.classify import classify_opened, judge, read
-from gpualert.classify.judge import tier
+from gpualert.classify import classify_opened, read
+from gpualert.classify.judge import Tier, judge, tier
 from gpualert.decide import next_step
 from gpualert.errors import UsageError
 from gpualert.model import Facts, LogFile, Verdict
@@ -69,8 +69,8 @@ def _open_all(files: Sequence[Path], stack: ExitStack) -> list[Log]:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    zero = " (exit 0)" if verdict.exited_zero else ""
-    yield f"{verdict.status.value.upper()} {verdict.failure_class}{zero}: {verdict.title} ({verdict.confidence.value} confidence)"
+    named = verdict.failure_class + (" (exit 0)" if verdict.exited_zero else "")
+    yield f"{verdict.status.value.upper()} {named}: {verdict.title} ({verdict.confidence.value} confidence)"
     if verdict.first_rank is not None:
         yield f"first rank: {verdict.first_rank}"
     for item in verdict.evidence:
@@ -111,7 +111,8 @@ def explain(failure_class: str) -> None:
     files = {path.stem.partition("-")[2]: path for path in rule_files(site_rules())}
     if failure_class not in files:
         raise UsageError(
-            f"there is no failure class '{_shown(failure_class)}'{_near(failure_class, files)}; see 'gpualert rules list'"
+            f"there is no failure class '{_shown(failure_class)}'{_near(failure_class, files)};"
+            " see 'gpualert rules list'"
         )
     click.echo("\n".join(_explained(read_rule(files[failure_class]))))
 
@@ -125,7 +126,7 @@ def _near(word: str, words: Sequence[str] | dict[str, Path]) -> str:
 
 def _explained(rule: Rule) -> Iterator[str]:
     yield f"{rule.id}: {rule.title}"
-    yield f"outlook {rule.outlook.value}, default action {rule.action.value}, domain {rule.domain.value}, role {rule.role.value}"
+    yield f"outlook {rule.outlook.value}, default action {rule.action.value}, domain {rule.domain.value}"
     yield from ("", rule.advice, "", "Looks like:")
     yield from (f"  {log.strip()}   [{seen}]" for log, seen in rule.examples)
     yield "Is not:"
@@ -159,10 +160,17 @@ def _why_lost(event: object, root: object) -> str:
     assert isinstance(event, Event)
     if event.settled:
         return event.settled
-    names = {1: "generic", 2: "only a warning", 3: "follows from another", 4: "a summary", 6: "only mentioned", 7: "supports"}
+    names = {
+        Tier.GENERIC: "generic",
+        Tier.TALK: "only a warning",
+        Tier.CASCADE: "follows from another",
+        Tier.SUMMARY: "a summary",
+        Tier.MENTION: "only mentioned",
+        Tier.SUPPORT: "supports",
+    }
     if isinstance(root, Event):
         if event.failure_class == root.failure_class:
             return "the same cause, later"
         if tier(event) == tier(root):
             return "later than the root"
-    return names.get(int(tier(event)), "a root")
+    return names.get(tier(event), "a root")

@@ -83,7 +83,7 @@ def _database(literals: tuple[bytes, ...]) -> Any:
         import hyperscan
     except ImportError:
         return None
-    key = hashlib.sha256(b"\0".join((hyperscan.__version__.encode(), *literals))).hexdigest()[:24]
+    key = hashlib.sha256(b"\0".join((str(getattr(hyperscan, "__version__", "")).encode(), *literals))).hexdigest()[:24]
     with suppress(OSError, hyperscan.error):
         kept = _read(f"scan-{key}.hs")
         if kept:
@@ -130,7 +130,7 @@ def _write(name: str, content: bytes) -> None:
         return
     beside = kept / f".{name}.{os.getpid()}"
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
         beside.replace(kept / name)
     finally:

@@ -23,12 +23,15 @@ _SPELT = 10
 
 # Words of every log: a pattern that needs one of them would be tried on every line, so a shorter, rarer text is better.
 _COMMON = frozenset(
-    "loss time code with match step weight weights tensor model models error errors run data size train training batch epoch"
-    " scale checkpoint process device memory module output input rank worker node job file path value values iteration"
-    " total detected setting log logs progress gpu cuda not the for and from has have does did was were will should must but"
-    " is are in on of to at by key type expected got only cannot failed available number shape layer parameters warning"
-    " read write connect server version support supports name task host port grad norm accuracy saving saved best done"
-    " complete completed finished success result results scheduler package library".split()
+    """
+    loss time code with match step weight weights tensor model models error errors run data size train training
+    batch epoch scale checkpoint process device memory module output input rank worker node job file path value
+    values iteration total detected setting log logs progress gpu cuda not the for and from has have does did was
+    were will should must but is are in on of to at by key type expected got only cannot failed available number
+    shape layer parameters warning read write connect server version support supports name task host port grad
+    norm accuracy saving saved best done complete completed finished success result results scheduler package
+    library
+    """.split()  # noqa: SIM905 - a paragraph of words reads better than a column of them
 )
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+]|\{\d+,\}|.", re.DOTALL)
