@@ -66,7 +66,7 @@ __gpualert_complete_run() {
     done
     if ((__gpualert_at == COMP_CWORD)) && [[ $__gpualert_current == -* && ${COMP_WORDS[COMP_CWORD - 1]} != -- ]]; then
         __gpualert_offer --name --to --attach --no-mail --no-log --longer-than --timeout --max-log --capture \
-            --chain --help --
+            --chain --verbose --help --
     else
         __gpualert_complete_command
     fi

@@ -28,12 +28,12 @@ __gpualert_last='' __gpualert_longer_than=''
 # The script; where it is gone, whatever is on PATH.
 gpualert() {
     if __gpualert_is_there; then
-        set -- "$__gpualert_script" "$@"
+        \set -- "$__gpualert_script" "$@"
     else
-        set -- gpualert "$@"
+        \set -- gpualert "$@"
     fi
     if [ "${2-}" = doctor ]; then
-        set -- env "GPUALERT_FUNCTION=${__gpualert_version-} ${__gpualert_script-}" "$@"
+        \set -- env "GPUALERT_FUNCTION=${__gpualert_version-} ${__gpualert_script-}" "$@"
     fi
     # `|| return`: a caller's ERR trap sees one failure, not one in here and one out there.
     \command "$@" || return

@@ -55,6 +55,7 @@ __gpualert_complete_run() {
         '--max-log[cap our copy of the output]:size:(64K 10M 2G)' \
         '--capture[how output is copied]:how:(auto tee pty none)' \
         '--chain[the retry chain this run belongs to]:chain: ' \
+        '--verbose[say where the run is kept]' \
         '(- : *)--help[list the options]' \
         '(-):command: _command_names -e' \
         '*:: :_normal'

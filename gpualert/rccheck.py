@@ -84,13 +84,13 @@ def judge_path(found: Sequence[Command], own: Path) -> Iterator[Check]:
         return
     first, others = found[0], found[1:]
     if not first.is_own:
-        what = f"gpualert {first.version}" if first.version else "no gpualert of this project"
+        what = f"gpualert {first.version}" if first.version else "it does not say its version"
         advice = f"remove it, or put the folder of {own} before it in PATH"
         yield Check(Mark.WARN, "command", f"the first on PATH is not this installation: {first.path} ({what})", advice)
     elif not others:
         yield Check(Mark.OK, "command", str(first.path))
     if others:
-        names = ", ".join(f"{command.path} ({command.version or 'another program'})" for command in others)
+        names = ", ".join(f"{command.path} ({command.version or 'version unknown'})" for command in others)
         advice = "remove those that are not needed: they share the state folder"
         yield Check(Mark.WARN, "command", f"PATH finds {first.path}; it also has {names}", advice)
 

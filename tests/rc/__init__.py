@@ -1,0 +1,1 @@
+"""The functions that `gpualert init` brings into a person's shell, tried in real shells."""
