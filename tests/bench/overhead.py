@@ -56,11 +56,12 @@ class Case:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the job is given: little, and nothing of the caller's own."""
+        """What a shell would give its job, and nothing of the caller's own (without PWD, dash would add it)."""
         home = str(self.state.parent)
         ours = {"GPUALERT_HOME": str(self.state), "GPUALERT_POST": self.post, MARK: home}
         ours["GPUALERT_PYTHON"] = sys.executable
-        return {"PATH": SYSTEM_PATH, "HOME": home, "LANG": "C.UTF-8", **ours, **self.extra}
+        usual = {"PATH": SYSTEM_PATH, "HOME": home, "LANG": "C.UTF-8", "PWD": str(Path.cwd()), "SHLVL": "1"}
+        return {**usual, **ours, **self.extra}
 
     @property
     def words(self) -> list[str]:
