@@ -288,6 +288,14 @@ def test_a_caller_in_any_state_gets_what_the_bare_command_gives(world: World, ki
     assert world.only_run().finish().status == 7
 
 
+@pytest.mark.parametrize("place", ["arguments", "environment"])
+def test_a_command_of_almost_the_kernels_limit_runs(world: World, place: str) -> None:
+    large = [f"{number:0100000d}" for number in range(12)]
+    arguments = large if place == "arguments" else []
+    env = {f"LARGE_{number}": value for number, value in enumerate(large)} if place == "environment" else {}
+    world.both("/bin/sh", "-c", "printf out; exit 7", *arguments, env=env).assert_same()
+
+
 def test_called_through_a_link_and_through_path_it_works(world: World) -> None:
     link = world.root / "bin" / "gpualert"
     link.parent.mkdir()

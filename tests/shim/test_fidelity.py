@@ -181,14 +181,18 @@ MORE_SIGNALS = (signal.SIGXFSZ, signal.SIGALRM, signal.SIGTSTP, signal.SIGTTIN) 
 IGNORED = {
     "none": (),
     **{number.name: (number,) for number in (*SIGNALS, *MORE_SIGNALS)},
+    "in_the_background": (signal.SIGINT, signal.SIGQUIT),
     "all": SIGNALS,
 }
 
 
 @pytest.mark.parametrize("name", IGNORED)
 def test_ignored_signals_stay_ignored_and_the_others_stay_default(world: World, name: str) -> None:
+    # zsh itself ignores QUIT: all that can be told is that a caller who ignores INT (`&`) ignores QUIT as well.
+    ignored = IGNORED["in_the_background" if world.shell == "zsh" and name in ("SIGINT", "SIGQUIT") else name]
+
     def stage() -> None:
-        for number in IGNORED[name]:
+        for number in ignored:
             signal.signal(number, signal.SIG_IGN)
 
     look = ("/bin/grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status")
