@@ -12,7 +12,8 @@ getpass.  What is left to do here:
 
 - copy what the job writes to the terminal and, unchanged, to the log;
 - keep the slave as large as the terminal, and tell the job after it has changed;
-- carry over mode changes: curses makes them on its standard output.
+- carry over mode changes: curses makes them on its standard output;
+- carry over what is typed, for less: it reads the terminal on its standard error.
 
 It is a file of its own, standard library only, and imports little: it is started
 for every job in a terminal.  Exit status: 0, or 1 when the log is incomplete.
@@ -68,19 +69,66 @@ def with_changes(target: Modes, before: Modes, after: Modes) -> Modes:
     return result
 
 
+def write(path: str, data: bytes) -> None:
+    """Leave a few bytes to the relay that would take our place; it does without where there is no room."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        os.write(fd, data)
+        os.close(fd)
+    except OSError:
+        pass
+
+
+def read(path: str) -> bytes:
+    """Return what the relay before us left; empty where there is nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        data = os.read(fd, 64)
+        os.close(fd)
+        return data
+    except OSError:
+        return b""
+
+
+def is_open_again(slave: str) -> bool:
+    """
+    Say whether a process of our session has opened the slave itself, beside its standard streams.
+
+    That is how less gets at the terminal (by the name of its standard error), while curses and others read their
+    standard input.
+    """
+    session = os.getsid(0)
+    for pid in os.listdir("/proc"):  # noqa: PTH208
+        try:
+            if not pid.isdigit() or os.getsid(int(pid)) != session:
+                continue
+            folder = f"/proc/{pid}/fd"
+            if any(os.readlink(f"{folder}/{fd}") == slave for fd in os.listdir(folder) if int(fd) > 2):  # noqa: PTH115, PTH208
+                return True
+        except OSError:
+            continue  # it has ended, or is not ours to look at
+    return False
+
+
 class Relay:
     """One pseudo-terminal, one terminal, one log."""
 
-    def __init__(self, master: int, log: int) -> None:
-        self.master, self.log = master, log
+    def __init__(self, master: int, log: int, slave: str, modes_path: str) -> None:
+        self.master, self.log, self.slave = master, log, slave
+        self.poll = select.poll()
+        self.poll.register(master, select.POLLIN)
+        self.left_behind = b""
         self.log_is_whole = True
+        self.is_typing = False
         self.is_terminal = os.isatty(TERMINAL)
         self.size = b""
         self.slave_modes: Modes = termios.tcgetattr(master)
         self.modes_at_start: Modes | None = None
         self.copy_size()
         if self.slave_modes[LFLAG] & EXTPROC:
-            return  # set up by the relay that died; the job may have changed modes since
+            # Set up by the relay that died; the job may have changed modes since.
+            self.left_behind = read(modes_path)
+            return
         if self.is_terminal:
             try:
                 self.modes_at_start = termios.tcgetattr(TERMINAL)
@@ -88,6 +136,7 @@ class Relay:
                 self.is_terminal = False  # it has hung up since
             else:
                 self.slave_modes = copied(self.modes_at_start)
+                write(modes_path, fcntl.ioctl(TERMINAL, termios.TCGETS, b"\0" * 64))
         # The terminal turns a line end into CR LF; once is enough.
         self.slave_modes[OFLAG] &= ~termios.OPOST
         # With EXTPROC and packet mode the kernel reports each change of modes.
@@ -120,20 +169,46 @@ class Relay:
             os.killpg(0, signal.SIGWINCH)
 
     def copy_modes(self) -> None:
-        """
-        Carry over what the job changed on its output.
-
-        From the background this stops the whole job (SIGTTOU), as it would have
-        stopped had it asked the terminal itself.
-        """
+        """Carry over what the job changed on its output."""
         now = termios.tcgetattr(self.master)
         before, self.slave_modes = self.slave_modes, now
         self.change_terminal(before, now)
+        if self.is_terminal and not now[LFLAG] & termios.ICANON and is_open_again(self.slave):
+            self.poll.register(TERMINAL, select.POLLIN)
+            self.is_typing = True
+        else:
+            self.stop_typing()
+
+    def stop_typing(self) -> None:
+        """Leave what is typed to the job's standard input."""
+        if self.is_typing:
+            self.poll.unregister(TERMINAL)
+            self.is_typing = False
+
+    def type(self) -> None:
+        """Pass on what was typed, unless we are in the background or the terminal is gone."""
+        try:
+            typed = os.read(TERMINAL, CHUNK_BYTES) if self.is_in_front() else b""
+        except OSError:
+            typed = b""
+        if typed:
+            os.write(self.master, typed)
+        else:
+            self.stop_typing()
+
+    def is_in_front(self) -> bool:
+        """Say whether our process group has the terminal: when it is stopped, the modes are the shell's affair."""
+        try:
+            return self.is_terminal and os.getpgrp() == os.tcgetpgrp(TERMINAL)
+        except OSError:
+            return False  # it hung up, or is not our controlling terminal
 
     def change_terminal(self, before: Modes, after: Modes) -> None:
-        """Apply one change of modes to the terminal, if it is there and is one."""
-        if not self.is_terminal:
+        """Apply one change of modes to the terminal, if it is ours to change."""
+        if not self.is_in_front():
             return
+        # Should the shell come to the front this very moment, we are not stopped for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         try:
             now = termios.tcgetattr(TERMINAL)
             wanted = with_changes(now, before, after)
@@ -141,15 +216,14 @@ class Relay:
                 termios.tcsetattr(TERMINAL, termios.TCSADRAIN, wanted)
         except termios.error:
             pass
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
 
     def restore(self) -> None:
         """Take back the changes that a job made and, dying, left behind."""
-        try:
-            in_front = os.getpgrp() == os.tcgetpgrp(TERMINAL)
-        except OSError:
-            return  # it hung up, or is not our controlling terminal
-        if self.modes_at_start and in_front:
+        if self.modes_at_start:
             self.change_terminal(self.slave_modes, self.modes_at_start)
+        elif self.left_behind and self.is_in_front():
+            fcntl.ioctl(TERMINAL, termios.TCSETSW, self.left_behind)
 
     def show(self, data: bytes) -> None:
         """Write to the terminal; one that is gone is no reason to stop."""
@@ -172,10 +246,12 @@ class Relay:
 
     def run(self) -> None:
         """Copy until the last process that holds the slave is gone."""
-        poll = select.poll()
-        poll.register(self.master, select.POLLIN)
         while True:
-            poll.poll()
+            ready = [fd for fd, _ in self.poll.poll()]
+            if TERMINAL in ready:
+                self.type()
+            if self.master not in ready:
+                continue
             try:
                 packet = os.read(self.master, CHUNK_BYTES)
             except OSError as error:
@@ -197,11 +273,12 @@ def main() -> int:
     fcntl.ioctl(master, TIOCSPTLCK, b"\0\0\0\0")
     number = int.from_bytes(fcntl.ioctl(master, TIOCGPTN, b"\0\0\0\0"), sys.byteorder)
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    relay = Relay(master, log)
+    slave = f"/dev/pts/{number}"
+    relay = Relay(master, log, slave, f"{os.path.dirname(log_path)}/.modes")  # noqa: PTH120
     signal.signal(signal.SIGWINCH, relay.on_resize)
     signal.signal(signal.SIGCONT, relay.on_resize)
     if ready >= 0:
-        os.write(ready, b"/dev/pts/%d %d\n" % (number, os.getpid()))
+        os.write(ready, f"{slave} {os.getpid()}\n".encode())
         os.close(ready)
     relay.run()
     relay.restore()
