@@ -18,6 +18,10 @@ from gpualert.model import Confidence, Evidence, Facts, LogFile, RunnerUp, RunSt
 from gpualert.ruleset import Rule, RuleSet
 from gpualert.scan import Log, open_log
 
+_LOOK_BACK_LINES = 200
+_TROUBLE = re.compile(
+    r"(?i)\b(?:errors?|fail(?:ed|ure)|fatal|abort(?:ed)?|kill(?:ed)?|terminated|exit(?:ed|ing)?|crash(?:ed)?)\b"
+)
 _RANK_IN_NAME = re.compile(r"(?:rank|task|proc|worker)[_.-]?(\d{1,6})|(?:^|[/._-])(\d{1,6})\.(?:log|out|err|txt)$")
 
 
@@ -202,8 +206,16 @@ def _by_vote(
 
 
 def _last_line(reading: Reading) -> Evidence | None:
+    """Return the last line that speaks of trouble, or else the last line; None for logs without any."""
     for log in reading.logs:
-        span = log.previous_line(log.end)
+        last = span = log.previous_line(log.end)
+        for _ in range(_LOOK_BACK_LINES):
+            if span is None or _TROUBLE.search(log.text(span)):
+                break
+            span = log.previous_line(span[0])
+        else:
+            span = None
+        span = span or last
         if span:
             return Evidence("log", log.name, log.number(span[0]), log.text(span).rstrip()[:2000])
     return None
