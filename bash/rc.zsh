@@ -4,7 +4,7 @@
 __gpualert_complete() {
     local curcontext=$curcontext state state_descr line
     typeset -A opt_args
-    local -a commands=(
+    local -a subcommands=(
         'run:run a command, keep its log, report its end'
         'runs:list runs, the newest last'
         'show:show what happened to a run'
@@ -25,7 +25,7 @@ __gpualert_complete() {
     )
     _arguments -C '1: :->command' '*:: :->words' && return
     case $state in
-    command) _describe -t commands 'gpualert command' commands ;;
+    command) _describe -t commands 'gpualert command' subcommands ;;
     words)
         case $words[1] in
         run) __gpualert_complete_run ;;
@@ -33,7 +33,7 @@ __gpualert_complete() {
         path) _arguments '1:what:(bash hooks snakemake nextflow format)' ;;
         init) _arguments '(--uninstall)--install[add the line to an rc file]' \
             '(--install)--uninstall[remove it]' '1:shell:(bash zsh sh)' ;;
-        help) _describe -t commands 'gpualert command' commands ;;
+        help) _describe -t commands 'gpualert command' subcommands ;;
         *) _files ;;
         esac
         ;;
@@ -44,7 +44,7 @@ __gpualert_complete() {
 #
 # Options, then CMD as it would be completed without us.
 __gpualert_complete_run() {
-    _arguments -S \
+    _arguments -S -A '-*' \
         '--name[what the message calls the run]:name: ' \
         '*--to[who gets the message]:address: ' \
         '*--attach[files to attach]:file:_files' \
@@ -57,7 +57,6 @@ __gpualert_complete_run() {
         '--chain[the retry chain this run belongs to]:chain: ' \
         '--verbose[say where the run is kept]' \
         '(- : *)--help[list the options]' \
-        '(-):command: _command_names -e' \
         '*:: :_normal'
 }
 
