@@ -16,7 +16,7 @@ _COMMANDS = {
     "run": ("work:run", "Run a command, keep its log, report its end."),
     "runs": ("look:runs", "List runs, the newest last."),
     "show": ("look:show", "Show what happened to a run."),
-    "log": ("look:log", "Print the log of a run."),
+    "log": ("log:log", "Print the log of a run."),
     "classify": ("cause:classify", "Say why a log failed; any file, no run needed."),
     "rules": ("cause:rules", "List, explain and try the failure rules."),
     "demo": ("demo:demo", "Run a small failing job through everything and show its report."),

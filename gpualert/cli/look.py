@@ -1,30 +1,24 @@
-"""Commands that look at runs: runs, show, log."""
+"""Commands that look at runs: runs, show."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
 from gpualert.cli.common import RUN, folders, print_json, print_table, run_path, say
 from gpualert.config import load_settings_or_defaults
 from gpualert.display import duration, shorten, visible
-from gpualert.files import open_regular
 from gpualert.history import read_history
 from gpualert.listing import Entry, entry
-from gpualert.model import LogFile
 from gpualert.rundir import read_run
 from gpualert.settle import readable_logs
 from gpualert.state import run_paths
 from gpualert.wording import run_name
-
-_STEP_BYTES = 1 << 20
 
 
 @click.command()
@@ -103,72 +97,6 @@ def _print_history(as_json: bool) -> int:
         ]
         print_table(cells, ("RUN", "STATUS", "CLASS", "EXIT", "COMMAND"))
     return 0 if found else 1
-
-
-@click.command()
-@RUN
-@click.option("--raw", is_flag=True, help="The bytes as the job wrote them.")
-@click.option("--path", "only_path", is_flag=True, help="Only where the logs lie.")
-def log(run: str, raw: bool, only_path: bool) -> int:
-    """
-    Print the log of a RUN (default: the last one).
-
-    Lines painted over with carriage returns are shown as they last were, and control characters spelled out.
-    """
-    found = readable_logs(read_run(run_path(run)))
-    for reason in found.not_read:
-        click.echo(f"gpualert: {visible(reason)}", err=True)
-    if not found.files:
-        return 1
-    for file in found.files:
-        if only_path:
-            say(visible(str(file.path)))
-        else:
-            _print_log(file, raw, titled=len(found.files) > 1)
-    return 0
-
-
-def _print_log(file: LogFile, raw: bool, titled: bool) -> None:
-    out = sys.stdout.buffer
-    if titled and not raw:
-        out.write(f"==> {visible(file.name)} <==\n".encode())
-    with os.fdopen(open_regular(file.path), "rb") as source:
-        if raw:
-            for piece in _pieces(source, file):
-                out.write(piece)
-        else:
-            for line in _lines(source, file):
-                out.write(_as_seen(line).encode() + b"\n")
-    out.flush()
-
-
-def _as_seen(line: bytes) -> str:
-    """Return what a terminal would still show of a line; parts painted over with carriage returns are gone."""
-    parts = line.rstrip(b"\r").split(b"\r")
-    last = next((part for part in reversed(parts) if part.strip()), parts[-1])
-    return visible(last.decode("utf-8", "surrogateescape"))
-
-
-def _pieces(source: BinaryIO, file: LogFile) -> Iterator[bytes]:
-    """Yield the run's own bytes."""
-    source.seek(file.start)
-    left = (file.end if file.end is not None else os.fstat(source.fileno()).st_size) - file.start
-    while left > 0 and (piece := source.read(min(left, _STEP_BYTES))):
-        left -= len(piece)
-        yield piece
-
-
-def _lines(source: BinaryIO, file: LogFile) -> Iterator[bytes]:
-    """Yield the run's own lines, without their ends; one that is endless comes in pieces."""
-    rest = b""
-    for piece in _pieces(source, file):
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from lines
-        if len(rest) > _STEP_BYTES:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
 
 
 @click.command()
