@@ -253,9 +253,8 @@ def test_a_signal_for_the_shim_alone_reaches_the_job_once(desk: Desk, number: si
 
 
 def test_a_timeout_ends_a_job_on_a_terminal(tmp_path: Path) -> None:
-    sides = Sides(tmp_path, "dash", ("--timeout", "0.3"))
-    with sides.wrapped.job("patient.py") as term:
-        assert term.wait() == 124
-        assert b"ready" in term.raw
-    assert sides.wrapped.only_run().finish().exit["timed_out"] == "1"
-    sides.close()
+    with contextlib.closing(Sides(tmp_path, "dash", ("--timeout", "0.3"))) as sides:
+        with sides.wrapped.job("patient.py") as term:
+            assert term.wait() == 124
+            assert b"ready" in term.raw
+        assert sides.wrapped.only_run().finish().exit["timed_out"] == "1"

@@ -160,7 +160,7 @@ def test_log_follow_shows_what_comes(desk: Desk) -> None:
         term.line(python("patient.py"))
         term.expect("ready\r\n")
         other.line("gpualert log --follow")
-        other.expect("\nready\r\n")
+        other.expect("ready\r\n")
         (desk.cwd / "go").touch()
         other.expect("done\r\n")
         assert other.prompt() == 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import termios
+from pathlib import Path
 
 import pytest
 
@@ -185,7 +187,20 @@ def test_less_pages(sides: Sides) -> None:
     assert (status, first[0], len(first), restored) == (0, "line 0", ROWS, True)
 
 
-def test_a_shell_inside_has_job_control(sides: Sides) -> None:
+def test_a_shell_inside_runs_commands(sides: Sides) -> None:
+    """Job control it has only with --capture none: bash asks its standard error for that."""
+
+    def observe(desk: Desk) -> tuple[int, int]:
+        with desk.sit_down() as term:
+            term.line("$W bash --noprofile --rcfile ~/.rc -i")
+            term.prompt()
+            status = term.shell("$P $J/look.py | grep -q 'TTY True False True' && exit 6")
+            return status, term.shell("test $((6 * 7)) = 42")
+
+    assert sides.same(observe) == (6, 0)
+
+
+def test_a_shell_inside_has_job_control_without_capture(tmp_path: Path) -> None:
     def observe(desk: Desk) -> tuple[object, ...]:
         with desk.sit_down() as term:
             term.line("$W bash --noprofile --rcfile ~/.rc -i")
@@ -204,7 +219,8 @@ def test_a_shell_inside_has_job_control(sides: Sides) -> None:
             term.line("exit 4")
             return stopped, ended, term.prompt(), [row for row in term.rows if "tty" in row or "job control" in row]
 
-    assert sides.same(observe)[2:] == (4, [])
+    with contextlib.closing(Sides(tmp_path, "dash", ("--capture", "none"))) as sides:
+        assert sides.same(observe) == (148, 5, 4, [])
 
 
 def test_a_terminal_in_the_terminal(sides: Sides) -> None:
