@@ -10,6 +10,8 @@ from gpualert.errors import GpualertError, UnsafeFileError
 from gpualert.files import open_folder
 
 _NEAR_NAMES = 5
+# Where the shim goes when the state folder cannot be used, beside $TMPDIR.
+FALLBACK_PLACES = ("/tmp", "/dev/shm")
 
 
 class NoSuchRunError(GpualertError):
@@ -33,7 +35,7 @@ def state_folders(home: Path, environ: Mapping[str, str] = os.environ) -> list[P
 
     A fallback counts only where it is private and ours; a stranger may have made it in /tmp.
     """
-    bases = dict.fromkeys([environ.get("TMPDIR") or "/tmp", "/tmp", "/dev/shm"])
+    bases = dict.fromkeys([*filter(None, [environ.get("TMPDIR")]), *FALLBACK_PLACES])
     fallbacks = [Path(base, _fallback_name()) for base in bases]
     return [home, *(folder for folder in fallbacks if folder != home and _is_private(folder))]
 
