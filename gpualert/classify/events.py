@@ -9,11 +9,13 @@ from enum import IntEnum
 
 from gpualert.classify.lines import Level, Line, read_line
 from gpualert.classify.parameters import read_parameters
-from gpualert.classify.tracebacks import EXCEPTION, Span, Traceback, read_tracebacks
+from gpualert.classify.tracebacks import EXCEPTION, QUIET, Span, Traceback, read_tracebacks
 from gpualert.model import Evidence, Parameter, Role, frozen
 from gpualert.ruleset import Pattern, RuleSet
 from gpualert.scan import Log, find_lines
 
+# What a pattern says of the file that raised an exception: ` (raised in PATH)` follows the exception's line.
+_RAISED_IN = r"\(raised in "
 MOST_EVENTS = 20_000
 MOST_SHOWN = 2_000  # characters
 
@@ -86,6 +88,8 @@ _QUOTES = re.compile(
 _HARMLESS = re.compile(
     r"(?i)\bnot (?:an? )?(?:error|failure|fatal)\b|harmless|safely ignore|can be ignored|(?:will be|is|are|being|was|were) ignored|non-?fatal"  # noqa: E501
     r"|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
+    r"|\bnot (?:available|installed|found), (?:\w+ ){0,2}(?:disabl|skipp|using|so |falling|ignor|default|running)\w*|\bdisabling\b|\bstep repeated\b"
+    r"|\b(?:common|possible|potential|likely) (?:root )?(?:reasons|causes)\b|\b(?:will|to) (?:be )?re-?(?:try|tried|start|started)\b|\bretried\b"
     r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"  # noqa: E501
     r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
@@ -180,18 +184,23 @@ def _event(
         return None
     candidates = rules.candidates(line.whole) if wanted is None or place is not None else wanted
     pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(content)), None)
+    if place is not None and place[1] == 0 and (pattern is None or pattern.generic or pattern.weight <= 1):
+        pattern = _by_frame(f"{content} (raised in {tracebacks[place[0]].raised_in})", rules) or pattern
     if pattern is None and line.level is not Level.NONE:  # some forms begin with the level's own word
         pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(line.whole)), None)
     if pattern is None:
         return None
     traceback = tracebacks[place[0]] if place else None
+    strength = _strength(line, pattern, traceback)
+    if strength is Strength.SAID and _in_passing(log, span):
+        strength = Strength.MENTION
     return Event(
         log=number,
         offset=span[0],
         text=_excerpt(text.rstrip(), content, pattern),
         line=line,
         pattern=pattern,
-        strength=_strength(line, pattern, traceback),
+        strength=strength,
         traceback=place[0] if place else None,
         chain=chains[place[0]] if place else None,
         begin=traceback.begin if traceback else span[0],
@@ -199,6 +208,17 @@ def _event(
         frame=traceback.frame if traceback else "",
         file=log.name,
     )
+
+
+def _by_frame(text: str, rules: RuleSet) -> Pattern | None:
+    """Return the form that needs to know which library raised the exception; None for the usual ones."""
+    return next((p for p in rules.patterns if _RAISED_IN in p.regex and p.matches(text)), None)
+
+
+def _in_passing(log: Log, span: Span) -> bool:
+    """Say whether the line is what a destructor or an exit handler printed in one line."""
+    above = log.previous_line(span[0])
+    return above is not None and QUIET.search(log.text(above)) is not None
 
 
 def _excerpt(text: str, content: str, pattern: Pattern) -> str:

@@ -26,7 +26,7 @@ EXCEPTION = re.compile(
     r"|OutOfMemory|Empty|Full|Retry|error)(?:\((?P<inner>\w{1,80})\))?(?::(?: (?P<message>.{0,2000}))?)?$"
 )
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
-_QUIET = re.compile(
+QUIET = re.compile(
     r"Exception ignored (?:in|on)|Error in atexit|Error in sys\.excepthook|Logging error|Exception in callback|Traceback of forward call"  # noqa: E501
 )
 
@@ -42,6 +42,7 @@ class Traceback:
         block: The lines of its message, after that line.
         frame: The last frame outside installed libraries, as `path:line in name`, or "".
         after: The traceback that came before it in its chain, as an index, or None.
+        raised_in: The file of the last frame, whosever it is, or "".
         quiet: Printed in passing (a destructor, an exit handler): the program went on.
     """
 
@@ -52,6 +53,7 @@ class Traceback:
     frame: str
     after: int | None
     quiet: bool
+    raised_in: str = ""
 
 
 def read_tracebacks(log: Log, headers: Iterable[Span]) -> tuple[Traceback, ...]:
@@ -73,12 +75,12 @@ def _read(log: Log, header: Span, before: Sequence[Traceback]) -> Traceback | No
     walked = _walk(log, header, lead)
     if not walked:
         return None
-    span, line, frame = walked
+    span, line, frame, raised_in = walked
     after = None
     if _CHAINED.search(above):
         after = next((i for i in range(len(before) - 1, -1, -1) if before[i].line.stream == lead.stream), None)
-    quiet = bool(_QUIET.search(above))
-    return Traceback(header[0], span, line, _block(log, span, lead), frame, after, quiet)
+    quiet = bool(QUIET.search(above))
+    return Traceback(header[0], span, line, _block(log, span, lead), frame, after, quiet, raised_in)
 
 
 def _above(log: Log, header: Span, lead: Line) -> str:
@@ -92,12 +94,12 @@ def _above(log: Log, header: Span, lead: Line) -> str:
         if line.stream == lead.stream and line.content.strip():
             texts.append(line.content)
         span = log.previous_line(span[0])
-    return "\n".join(texts[:1] if texts and _QUIET.search(texts[0]) else texts[:2])
+    return "\n".join(texts[:1] if texts and QUIET.search(texts[0]) else texts[:2])
 
 
-def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str] | None:
-    """Return the exception line of the traceback that starts at `header`, and the last user frame before it."""
-    frame = ""
+def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str, str] | None:
+    """Return the exception line of the traceback that starts at `header`, the last user frame and the last file before it."""
+    frame = raised_in = ""
     span = log.next_line(header[1])
     for _ in range(_MOST_LINES):
         if span is None:
@@ -106,9 +108,9 @@ def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str] | None:
         if line.stream == lead.stream or line.stream == ("", None, ""):
             found = _FRAME.match(line.content) or _RICH_FRAME.match(line.content.strip())
             if found:
-                frame = _user_frame(found) or frame
+                frame, raised_in = _user_frame(found) or frame, found["path"]
             elif not line.content.startswith(" ") and EXCEPTION.match(line.content):
-                return span, line, frame
+                return span, line, frame, raised_in
         span = log.next_line(span[1])
     return None
 
@@ -148,5 +150,5 @@ def _continued(log: Log, outer: Traceback, index: int) -> Traceback | None:
     walked = _walk(log, (outer.exception[0], end), line)
     if not walked or walked[0] == outer.exception:
         return None
-    inner, inner_line, frame = walked
-    return Traceback(outer.exception[0], inner, inner_line, _block(log, inner, line), frame, index, outer.quiet)
+    inner, inner_line, frame, raised_in = walked
+    return Traceback(outer.exception[0], inner, inner_line, _block(log, inner, line), frame, index, outer.quiet, raised_in)
