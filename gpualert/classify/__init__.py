@@ -14,11 +14,13 @@ from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, judge, settle
 from gpualert.classify.parameters import masked
 from gpualert.classify.progress import Life, read_life
-from gpualert.model import Confidence, Evidence, Facts, LogFile, RunnerUp, RunStatus, Verdict
+from gpualert.model import Action, Confidence, Evidence, Facts, LogFile, RunnerUp, RunStatus, Verdict
 from gpualert.ruleset import Rule, RuleSet
 from gpualert.scan import Log, open_log
 
 _LOOK_BACK_LINES = 200
+# What may stand at the end of a run that went well.
+_NO_FAILURE_AT_ZERO = frozenset(("interrupted", "hang", "unknown", "network", "rendezvous", "nccl"))
 _TROUBLE = re.compile(
     r"(?i)\b(?:errors?|fail(?:ed|ure)|fatal|abort(?:ed)?|kill(?:ed)?|terminated|exit(?:ed|ing)?|crash(?:ed)?)\b"
 )
@@ -145,12 +147,15 @@ def _died(root: Event | None, tier: Tier, reading: Reading, vote: tuple[str, Evi
         return not _ended_well(reading)
     if root is None or tier not in (Tier.ROOT, Tier.GENERIC):
         return False
-    if root.failure_class == "interrupted" or (
-        root.strength is not Strength.RAISED and root.pattern.weight < 2 and root.failure_class != "nan_loss"
-    ):
+    if root.failure_class in _NO_FAILURE_AT_ZERO:
+        return False
+    if root.failure_class == "nan_loss" and root.pattern.weight > 0:
+        return True  # the program says that it gave up, however well it then exits
+    mends = root.pattern.action in (Action.FIX, Action.BIGGER, Action.ONCE)
+    if root.strength is not Strength.RAISED and not mends:
         return False
     return not any(
-        e.failure_class == "success" and e.pattern.weight >= 1 and e.log == root.log and e.offset > root.offset
+        e.failure_class == "success" and e.pattern.weight >= 2 and e.log == root.log and e.offset > root.offset
         for e in reading.events
     )
 

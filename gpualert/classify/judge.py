@@ -14,6 +14,8 @@ from gpualert.model import Role
 MOST_EVIDENCE = 5
 # What was only said further than this before the end began is old news.
 NEAR_BYTES = 20_000
+# An exception whose line ends at its colon prints its message within so many bytes, below a native stack.
+_MESSAGE_BYTES = 8_000
 
 
 class Tier(IntEnum):
@@ -163,6 +165,9 @@ def _best_of_chain(event: Event, group: Sequence[Event]) -> Event:
     """Within one exception prefer the more telling line."""
     if event.traceback is None:
         return event
+    if event.line.content.rstrip().endswith(("Error:", "Exception:")):  # the message stands further down
+        below = (e for e in group if e.log == event.log and 0 < e.offset - event.offset < _MESSAGE_BYTES)
+        return next((e for e in below if e.line.stream == event.line.stream and not e.pattern.generic), event)
     same = [e for e in group if e.log == event.log and e.traceback == event.traceback]
     return max(same, key=lambda e: (e.pattern.weight, -e.place))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpualert.classify.lines import read_line
@@ -15,6 +16,8 @@ Stream = tuple[str, int | None, str]
 _MOST_LINES = 20_000
 _MOST_BYTES = 6 << 20
 _MOST_READ = 800
+_MOST_OLDER = 300
+_FEWEST_SHAPED, _MOST_SHAPED = 6, 100
 
 _QUICK = re.compile(
     rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"
@@ -52,12 +55,14 @@ class Point:
     Attributes:
         count: The number it counts with, as printed; two equal ones are the same line printed again.
         nan: Its loss is not a number.
+        shape: The line without its numbers, where only its coming again makes it a sign of life; else "".
     """
 
     offset: int
     stream: Stream
     count: str
     nan: bool
+    shape: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,14 @@ class Life:
 
     def _goes_on(self, place: int, stream: Stream, restarted: bool, needs_finite: bool) -> bool:
         before = {point.count for point in self.points[:place]}
+        shapes = {point.shape for point in self.points[:place]}
         after = {
             point.count
             for point in self.points[place:]
-            if (restarted or point.stream == stream) and point.count not in before and not (needs_finite and point.nan)
+            if (restarted or point.stream == stream)
+            and point.count not in before
+            and (not point.shape or point.shape in shapes)
+            and not (needs_finite and point.nan)
         }
         return len(after) >= (1 if stream != ("", None, "") and not restarted else 2)
 
@@ -100,38 +109,67 @@ def read_life(log: Log, first: int) -> Life:
     """Return the signs of life in `log`, from its end backwards to a little before `first`."""
     points: list[Point] = []
     restarts: list[int] = []
-    before = 0
-    for begin, raw in _last_lines(log):
-        line = read_line(raw)
+    shapes: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for span, known in _last_lines(log, first):
+        if not known:
+            shape = _shape(log.data[span[0] : span[1]])
+            if shape:
+                shapes[shape].append(span)
+            continue
+        line = read_line(log.text(span))
         if _RESTART.search(line.content):
-            restarts.append(begin)
-        point = _point(begin, line.content, line.stream)
+            restarts.append(span[0])
+        point = _point(span[0], line.content, line.stream)
         if point:
             points.append(point)
-            before += begin < first
-        if before > 30:
-            break
-    return Life(tuple(reversed(points)), tuple(reversed(restarts)))
+    points.extend(_shaped(log, shapes))
+    return Life(tuple(sorted(points, key=lambda point: point.offset)), tuple(reversed(restarts)))
 
 
-def _last_lines(log: Log) -> Iterator[tuple[int, str]]:
-    """Yield begin and text of lines that may be signs of life, last first."""
-    read = 0
+def _last_lines(log: Log, first: int) -> Iterator[tuple[tuple[int, int], bool]]:
+    """Yield lines, last first, each with whether it looks like a known sign of life, to a little before `first`."""
+    read = older = 0
     span = log.previous_line(log.end)
     for _ in range(_MOST_LINES):
-        if span is None or read >= _MOST_READ or log.end - span[0] > _MOST_BYTES:
+        if span is None or read >= _MOST_READ or log.end - span[0] > _MOST_BYTES or older > _MOST_OLDER:
             return
-        if _QUICK.search(log.data[span[0] : span[1]]):
-            read += 1
-            yield span[0], log.text(span)
+        known = _QUICK.search(log.data[span[0] : span[1]]) is not None
+        read += known
+        older += span[0] < first
+        yield span, known
         span = log.previous_line(span[0])
+
+
+_NUMBERS = re.compile(rb"[-+]?\d[\d.:,e+-]*")
+_NO_WORK = re.compile(
+    rb"(?i)0x|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|error|exception|traceback|\", line |frame #|fail|chunk|pid\b|thread"
+)
+
+
+def _shape(raw: bytes) -> bytes:
+    """Return the text of a line with its numbers masked, b"" for one that cannot be a program counting on."""
+    if len(raw) > 400 or _NO_WORK.search(raw):
+        return b""
+    shape, numbers = _NUMBERS.subn(b"#", raw)
+    return shape[:100] if numbers >= 2 else b""
+
+
+def _shaped(log: Log, shapes: Mapping[bytes, Sequence[tuple[int, int]]]) -> Iterator[Point]:
+    """Yield points for lines of no known kind that come again and again with other numbers."""
+    for shape, spans in shapes.items():
+        texts = {log.text(span) for span in spans[:_MOST_SHAPED]}
+        if len(texts) < _FEWEST_SHAPED:
+            continue
+        for span in spans[:_MOST_SHAPED]:
+            line = read_line(log.text(span))
+            yield Point(span[0], line.stream, line.content[:100], False, shape.decode("ascii", "replace"))
 
 
 def _point(begin: int, content: str, stream: Stream) -> Point | None:
     for pattern in _POINTS:
         found = pattern.search(content)
         if found and not _is_talk(content):
-            return Point(begin, stream, f"{pattern.pattern[:12]}{found[0][:40]}", bool(_NAN.search(content)))
+            return Point(begin, stream, content[: found.end("n")][-100:], bool(_NAN.search(content)))
     return None
 
 

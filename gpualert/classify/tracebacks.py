@@ -151,4 +151,6 @@ def _continued(log: Log, outer: Traceback, index: int) -> Traceback | None:
     if not walked or walked[0] == outer.exception:
         return None
     inner, inner_line, frame, raised_in = walked
-    return Traceback(outer.exception[0], inner, inner_line, _block(log, inner, line), frame, index, outer.quiet, raised_in)
+    return Traceback(
+        outer.exception[0], inner, inner_line, _block(log, inner, line), frame, index, outer.quiet, raised_in
+    )
