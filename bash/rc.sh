@@ -9,10 +9,11 @@
 # GPUALERT_, and the functions asked for.
 #
 # A function in the background is a process of its own in front of the script: there
-# `kill %1` reaches the job, and `kill $!` only that process.
+# `kill %1` reaches the job, and `kill $!` only that process.  zsh forgets the status
+# of every function that ^Z stopped and `fg` continued; the record has it.
 #
 # shellcheck disable=SC2250 # braces around every variable hide more than they show
-# shellcheck disable=SC2310 # set -e is the caller's: here every failure is looked at
+# shellcheck disable=SC2310,SC2312 # set -e is the caller's: here every failure is looked at
 
 # The version these functions came with: `gpualert doctor` compares it with its own.
 __gpualert_version=0.1.0
@@ -79,37 +80,36 @@ __gpualert_asks_only() {
     case $__gpualert_last in -h | --help | --version) return 0 ;; *) return 1 ;; esac
 }
 
-# Usage: __gpualert_wrap NAME
+# Usage: __gpualert_print_functions
 #
-# Makes a function of the program NAME.  A word that cannot be one, or that the
-# shell itself needs, is skipped: in some shells it would be the end of the shell.
-__gpualert_wrap() {
-    case $1 in
-    [!A-Za-z_]* | *[!A-Za-z0-9_]* | gpualert | __gpualert_*)
-        __gpualert_say "GPUALERT_WRAP: '$1' cannot be the name of a function: skipped"
-        return 0
-        ;;
-    *) ;;
-    esac
-    # In a subshell: PATH may be readonly.  Without one, and without an alias or a
-    # function of that name, only what is part of the shell is found.
-    if (
-        \unalias "$1"
-        \unset -f "$1"
-        PATH='' \command -v "$1"
-    ) >/dev/null 2>&1; then
-        __gpualert_say "GPUALERT_WRAP: '$1' belongs to the shell: skipped"
-        return 0
-    fi
-    \unalias "$1" 2>/dev/null || :
-    \eval "$1() { __gpualert_run_wrapped $1 \"\$@\" || return; }"
+# Prints the code that makes functions of the programs in GPUALERT_WRAP.  A word that
+# cannot be one, or that the shell itself needs, is skipped: in some shells it would
+# be the end of the shell.  Runs in a subshell, so that it may change things: without
+# a PATH, an alias and a function of that name, only what is part of the shell is found.
+__gpualert_print_functions() {
+    # Split by hand: IFS is the caller's, and zsh does not split.
+    __gpualert_rest="$GPUALERT_WRAP "
+    while [ -n "$__gpualert_rest" ]; do
+        __gpualert_name=${__gpualert_rest%%[[:space:]]*}
+        __gpualert_rest=${__gpualert_rest#*[[:space:]]}
+        case $__gpualert_name in
+        '') continue ;;
+        [!A-Za-z_]* | *[!A-Za-z0-9_]* | gpualert | __gpualert_*)
+            __gpualert_say "GPUALERT_WRAP: '$__gpualert_name' cannot be the name of a function: skipped"
+            continue
+            ;;
+        *) ;;
+        esac
+        \unalias "$__gpualert_name" 2>/dev/null || :
+        \unset -f "$__gpualert_name" 2>/dev/null || :
+        if PATH='' \command -v "$__gpualert_name" >/dev/null 2>&1; then
+            __gpualert_say "GPUALERT_WRAP: '$__gpualert_name' belongs to the shell: skipped"
+            continue
+        fi
+        \printf '\\unalias %s 2>/dev/null || :\n' "$__gpualert_name"
+        # A second eval: not before the alias is gone may the name be read.
+        \printf "\\\\eval '%s() { __gpualert_run_wrapped %s \"\$@\" || return; }'\n" "$__gpualert_name" "$__gpualert_name"
+    done
 }
 
-# Split by hand: IFS is the caller's, and zsh does not split.
-__gpualert_rest="${GPUALERT_WRAP-} "
-while [ -n "$__gpualert_rest" ]; do
-    __gpualert_name=${__gpualert_rest%%[[:space:]]*}
-    __gpualert_rest=${__gpualert_rest#*[[:space:]]}
-    [ -z "$__gpualert_name" ] || __gpualert_wrap "$__gpualert_name"
-done
-\unset __gpualert_rest __gpualert_name
+[ -z "${GPUALERT_WRAP-}" ] || \eval "$(__gpualert_print_functions)"

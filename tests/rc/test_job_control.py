@@ -55,8 +55,19 @@ def test_an_interrupt_ends_the_job_and_the_loop_around_it(prompt: pexpect.spawn)
     assert "started 2" not in (prompt.before or "")
 
 
-def test_a_stopped_job_goes_on_with_fg_and_its_status_is_right(prompt: pexpect.spawn) -> None:  # type: ignore[type-arg]
-    prompt.sendline("gpualert run -- sh -c 'echo up-\"and\"-running; read line; echo got $line; exit 5'")
+def test_a_stopped_job_goes_on_with_fg(person: Person, prompt: pexpect.spawn) -> None:  # type: ignore[type-arg]
+    job = "sh -c 'echo up-\"and\"-running; read line; echo got $line; exit 5'"
+    prompt.sendline(f"bare() {{ {job}; }}")
+    seen = [_stop_and_go_on(prompt, words) for words in (f"gpualert run -- {job}", "bare")]
+    # zsh (5.9) forgets the status of every function that was stopped: $? is 0 then.
+    assert seen == ([5, 5] if person.shell == "bash" else [0, 0])
+    (exit_record,) = (person.state / "runs").glob("*/exit")
+    assert "status=5\n" in exit_record.read_text()
+
+
+def _stop_and_go_on(prompt: pexpect.spawn, words: str) -> int:  # type: ignore[type-arg]
+    """Return the status after ^Z and fg."""
+    prompt.sendline(words)
     prompt.expect("up-and-running")
     prompt.send("\x1a")
     prompt.expect("(?i)(stopped|suspended)")
@@ -64,7 +75,7 @@ def test_a_stopped_job_goes_on_with_fg_and_its_status_is_right(prompt: pexpect.s
     prompt.sendline("fg")
     prompt.sendline("hello")
     prompt.expect("got hello")
-    assert status(prompt) == 5
+    return status(prompt)
 
 
 def test_a_background_job_is_ended_by_its_job_number(prompt: pexpect.spawn) -> None:  # type: ignore[type-arg]
