@@ -137,10 +137,14 @@ def read_password(smtp: Smtp, timeout_s: float = 10.0) -> str:
     return password
 
 
+# What the functions of `gpualert init` read and tell: no settings, though one's name is near to a setting's.
+_SHELL_VARIABLES = {"GPUALERT_WRAP", "GPUALERT_LONGER_THAN", "GPUALERT_FUNCTION"}
+
+
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return each `GPUALERT_*` variable that looks like a mistyped setting, with the name it is near to."""
     known = {option.variable for option in OPTIONS.values()}
-    candidates = [name for name in environ if name.startswith("GPUALERT_") and name not in known]
+    candidates = [name for name in environ if name.startswith("GPUALERT_") and name not in known | _SHELL_VARIABLES]
     return {name: near for name in candidates if (near := _near(name, known, 0.85))}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from gpualert import __version__
 from gpualert.checkup import Check, Mark
+from gpualert.config import unknown_variables
 from gpualert.places import shim
 from gpualert.rccheck import (
     Command,
@@ -150,3 +151,9 @@ def test_all_is_well_where_function_and_path_agree(tmp_path: Path) -> None:
     environ = {"PATH": str(shim().parent), "GPUALERT_FUNCTION": f"{__version__} {shim()}"}
     checks = [check for check in check_rc(tmp_path, environ) if check.thing != "terminal"]
     assert [(check.mark, check.thing) for check in checks] == [(Mark.OK, "command"), (Mark.OK, "function")]
+
+
+def test_the_variables_of_the_functions_are_not_taken_for_mistyped_settings() -> None:
+    names = ["GPUALERT_WRAP", "GPUALERT_LONGER_THAN", "GPUALERT_FUNCTION"]
+    assert unknown_variables(dict.fromkeys(names, "x")) == {}
+    assert unknown_variables({"GPUALERT_LONGER_THAN_SS": "x"}) == {"GPUALERT_LONGER_THAN_SS": "GPUALERT_LONGER_THAN_S"}
