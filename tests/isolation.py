@@ -69,7 +69,7 @@ def broken(condition: str, folder: Path) -> Iterator[dict[str, str]]:
         yield {**environ, "GPUALERT_PYTHON": "/bin/false"}
     elif condition == "disk_full":
         with full_disk(state):
-            yield {**environ, "TMPDIR": str(state)}
+            yield {**environ, "TMPDIR": str(folder)}  # where the run is kept then
     else:
         yield environ
 

@@ -222,7 +222,7 @@ def test_a_log_that_can_grow_no_further_costs_no_output(sides: Sides, shell: str
 
 def test_a_state_folder_that_cannot_be_written_costs_no_terminal(desk: Desk) -> None:
     (desk.root / "file").write_text("")
-    env = {"GPUALERT_HOME": desk.root / "file", "TMPDIR": desk.root / "file"}
+    env = {"GPUALERT_HOME": desk.root / "file", "TMPDIR": desk.root}
     with desk.sit_down(env=env) as term:
         assert term.shell(python("look.py")) == 3
         assert any(row == "TTY True True True" for row in term.rows)
