@@ -84,6 +84,15 @@ def test_open_descriptors_are_the_callers_and_no_more(world: World, numbers: lis
             os.close(file)
 
 
+@pytest.mark.parametrize("numbers", [(3, 4), (3, 9)], ids=["make", "make_and_a_lock"])
+def test_a_run_under_make_and_a_lock_is_recorded_whole(world: World, numbers: tuple[int, ...]) -> None:
+    """`make -j` gives its jobs two descriptors, `exec 9>lock; flock 9` one."""
+    stage = f'exec{"".join(f" {number}</dev/null" for number in numbers)}; exec "$@"'
+    result = world.run("/bin/sh", "-c", "printf out; printf err >&2", via=stage)
+    assert (result.stdout, result.stderr, result.complaints) == (b"out", b"err", ())
+    assert (result.recorded.log("stdout"), result.recorded.log("stderr")) == (b"out", b"err")
+
+
 def test_a_read_on_standard_input_moves_the_callers_file(world: World) -> None:
     text = world.cwd / "in"
     text.write_bytes(b"0123456789" * 10)

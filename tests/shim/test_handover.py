@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 from .namespaces import UNSHARE, require_namespaces
 from .waiting import eventually, is_alive, settled
-from .world import World
+from .world import World, opened
 
 # Stands in for Python: writes down what it is and what it sees, then stays until it is told to end.
 FAKE = """#!{python} -IS
@@ -75,10 +76,12 @@ def test_the_caller_does_not_wait_for_a_detached_post_processor(world: World, py
 
 
 def test_a_detached_post_processor_is_cut_off_from_its_caller(world: World, python: FakePython) -> None:
-    extra = os.open(world.root, os.O_RDONLY)
+    with opened(world.root, os.O_RDONLY) as folder:
+        extra = fcntl.fcntl(folder, fcntl.F_DUPFD, 50)
     stage = f'exec /bin/bash -c \'exec 3<&{extra} 9<&{extra} 20<&{extra} 200<&{extra}; exec "$@"\' bash "$@"'
     result = world.run("/bin/true", env=python.env("detach"), via=stage, pass_fds=[extra])
     os.close(extra)
+    assert result.complaints == ()
     seen = python.seen()
     assert seen["sid"] == seen["pid"] and seen["sid"] != result.pid
     # sh cannot close what has two digits; of those the post-processor closes its own copies.

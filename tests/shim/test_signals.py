@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from random import Random
 import pexpect
 import pytest
 
-from .waiting import eventually, is_alive, settled, stat_fields
+from .waiting import eventually, settled, stat_fields
 from .world import World, group_of, shell_argv
 
 COUNTER = Path(__file__).with_name("counter.py")
@@ -74,7 +75,7 @@ def to_group(job: CountingJob, number: signal.Signals) -> None:
 def to_each(job: CountingJob, number: signal.Signals) -> None:
     """Signal every process of the group in turn, as a scheduler does with a step."""
     for pid in group_of(job.process.pid):
-        if is_alive(pid):
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
