@@ -142,7 +142,7 @@ def _last_lines(log: Log, first: int) -> Iterator[tuple[tuple[int, int], bool]]:
 
 _NUMBERS = re.compile(rb"[-+]?\d[\d.:,e+-]*")
 _NO_WORK = re.compile(
-    rb"(?i)0x|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|error|exception|traceback|\", line |frame #|fail|chunk|pid\b|thread"
+    rb"(?i)0x|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|error|exception|traceback|\", line |frame #|fail|chunk|pid\b|thread|memory|usage|\bfree\b|@ /|^\s*\[\d+\]|^#\d"
 )
 
 
