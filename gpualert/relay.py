@@ -21,11 +21,12 @@ for every job in a terminal.  Exit status: 0, or 1 when the log is incomplete.
 
 from __future__ import annotations
 
+# The module `signal` takes as long to import as all of the rest: it makes enums of these.
+import _signal as signal  # type: ignore[import-not-found]
 import errno
 import fcntl
 import os
 import select
-import signal
 import sys
 import termios
 
@@ -117,6 +118,8 @@ class Relay:
         self.master, self.log, self.slave = master, log, slave
         self.poll = select.poll()
         self.poll.register(master, select.POLLIN)
+        self.more = select.poll()
+        self.more.register(master, select.POLLIN)
         self.left_behind = b""
         self.log_is_whole = True
         self.is_typing = False
@@ -163,10 +166,16 @@ class Relay:
         Pass a new size on.
 
         The kernel has told the job already, which may have asked its output for the
-        size before it was there: so its group is told once more.
+        size before it was there: so its group is told once more; and once more after a
+        moment, as curses misses what comes while it draws for the first.
         """
         if self.copy_size():
-            os.killpg(0, signal.SIGWINCH)
+            self.tell_size()
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+
+    def tell_size(self, *_: object) -> None:
+        """Tell our process group that the size has changed."""
+        os.killpg(0, signal.SIGWINCH)
 
     def copy_modes(self) -> None:
         """Carry over what the job changed on its output."""
@@ -246,23 +255,39 @@ class Relay:
 
     def run(self) -> None:
         """Copy until the last process that holds the slave is gone."""
-        while True:
+        is_open = True
+        while is_open:
             ready = [fd for fd, _ in self.poll.poll()]
             if TERMINAL in ready:
                 self.type()
-            if self.master not in ready:
-                continue
+            if self.master in ready:
+                data, modes_changed, is_open = self.take()
+                self.show(data)
+                self.keep(data)
+                if modes_changed:
+                    self.copy_modes()
+
+    def take(self) -> tuple[bytes, bool, bool]:
+        """
+        Return what is there from the job, whether it changed modes behind that, and whether there may be more.
+
+        The kernel gives at most 4 KiB at a time: written one by one, the copy would halve its speed.
+        """
+        pieces: list[bytes] = []
+        while len(pieces) < 16:
             try:
                 packet = os.read(self.master, CHUNK_BYTES)
             except OSError as error:
                 if error.errno == errno.EIO:
-                    return
+                    return b"".join(pieces), False, False
                 raise
             if packet[0] == TIOCPKT_DATA:
-                self.show(packet[1:])
-                self.keep(packet[1:])
+                pieces.append(packet[1:])
             elif packet[0] & TIOCPKT_IOCTL:
-                self.copy_modes()
+                return b"".join(pieces), True, True
+            if not self.more.poll(0):
+                break
+        return b"".join(pieces), False, True
 
 
 def main() -> int:
@@ -277,6 +302,7 @@ def main() -> int:
     relay = Relay(master, log, slave, f"{os.path.dirname(log_path)}/.modes")  # noqa: PTH120
     signal.signal(signal.SIGWINCH, relay.on_resize)
     signal.signal(signal.SIGCONT, relay.on_resize)
+    signal.signal(signal.SIGALRM, relay.tell_size)
     if ready >= 0:
         os.write(ready, f"{slave} {os.getpid()}\n".encode())
         os.close(ready)
