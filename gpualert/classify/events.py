@@ -82,6 +82,7 @@ _QUOTES = re.compile(
     r"[^:]{0,200}(?:\(|:$|\bas\b|\bimport\b|,$|==|!=|<|>)"
     r"|^\s*(?:\+{1,3}|\$|#|>>>|\(\w+\) \$) \S"
     r"|^\s*--?\w[\w-]{2,60}(?:[ =]|$)"
+    r'|^\s*File "[^"]{1,400}", line \d|^\s*(?:frame )?#\d{1,3}:? |^\s*@ +0x'
     r"|^Namespace\(|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"  # noqa: E501
     r"|^\s*[\w./-]{1,200}\.py:\d{1,6}: \w{0,40}Warning: "
 )
@@ -90,6 +91,7 @@ _HARMLESS = re.compile(
     r"|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
     r"|\bnot (?:available|installed|found), (?:\w+ ){0,2}(?:disabl|skipp|using|so |falling|ignor|default|running)\w*|\bdisabling\b|\bstep repeated\b"
     r"|\b(?:common|possible|potential|likely) (?:root )?(?:reasons|causes)\b|\b(?:will|to) (?:be )?re-?(?:try|tried|start|started)\b|\bretried\b"
+    r"|\b[Ss]ee https?://|\bmost (?:failures|often|likely)\b|\b(?:usually|typically|often) (?:caused|means|due|indicates)\b"
     r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"  # noqa: E501
     r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
