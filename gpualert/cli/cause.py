@@ -15,6 +15,7 @@ from gpualert.classify import classify_opened, read
 from gpualert.classify.judge import Tier, judge, tier
 from gpualert.decide import next_step
 from gpualert.errors import UsageError
+from gpualert.findings import rule_folders
 from gpualert.model import Facts, LogFile, Verdict
 from gpualert.rules import load_rules, read_rule, rule_files
 from gpualert.scan import Log, open_log, open_stream
@@ -22,14 +23,6 @@ from gpualert.verdict_json import verdict_to_json
 
 if TYPE_CHECKING:
     from gpualert.ruleset import Rule
-
-
-def site_rules() -> tuple[Path, ...]:
-    """Return the folders in which a site keeps its own rules."""
-    import os
-
-    home = os.environ.get("XDG_CONFIG_HOME") or Path(os.environ.get("HOME", "/nonexistent")) / ".config"
-    return Path("/etc/gpualert/rules"), Path(home) / "gpualert" / "rules"
 
 
 @click.command(name="classify")
@@ -45,7 +38,7 @@ def classify(as_json: bool, status: int | None, files: tuple[Path, ...]) -> None
     """
     with ExitStack() as stack:
         logs = _open_all(files or (Path("-"),), stack)
-        verdict = classify_opened(logs, Facts(status=status), load_rules(site_rules()))
+        verdict = classify_opened(logs, Facts(status=status), load_rules(rule_folders()))
     click.echo(json.dumps(verdict_to_json(verdict), indent=2) if as_json else "\n".join(_lines(verdict)))
     sys.exit(1 if verdict.failure_class == "unknown" else 0)
 
@@ -100,7 +93,7 @@ def rules() -> None:
 @rules.command(name="list")
 def list_rules() -> None:
     """List the failure classes, in the order in which rules compete for a line."""
-    for rule in load_rules(site_rules()).rules:
+    for rule in load_rules(rule_folders()).rules:
         click.echo(f"{rule.number:3} {rule.id:20} {rule.action.value:10} {rule.outlook.value:15} {rule.title}")
 
 
@@ -108,7 +101,7 @@ def list_rules() -> None:
 @click.argument("failure_class")
 def explain(failure_class: str) -> None:
     """Explain one class: what it means, what to do, how it looks, and what it is not."""
-    files = {path.stem.partition("-")[2]: path for path in rule_files(site_rules())}
+    files = {path.stem.partition("-")[2]: path for path in rule_files(rule_folders())}
     if failure_class not in files:
         raise UsageError(
             f"there is no failure class '{_shown(failure_class)}'{_near(failure_class, files)};"
@@ -141,7 +134,7 @@ def _explained(rule: Rule) -> Iterator[str]:
 @click.argument("log", type=click.Path(path_type=Path, allow_dash=True))
 def try_rules(log: Path, status: int | None) -> None:
     """Show every line of LOG that a rule knows, which one won, and why the others lost."""
-    known = load_rules(site_rules())
+    known = load_rules(rule_folders())
     with ExitStack() as stack:
         logs = _open_all((log,), stack)
         reading = read(logs, Facts(status=status), known)
