@@ -20,7 +20,7 @@ _MOST_OLDER = 300
 _FEWEST_SHAPED, _MOST_SHAPED = 6, 100
 
 _QUICK = re.compile(
-    rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"
+    rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"  # noqa: E501
     rb"|[Rr]estart|[Aa]ttempt|[Rr]etry|[Rr]esum|[Rr]estor|[Rr]equeue|trying again|[Ee]pisode|% done|samples|examples"
 )
 _POINTS = tuple(
@@ -142,7 +142,7 @@ def _last_lines(log: Log, first: int) -> Iterator[tuple[tuple[int, int], bool]]:
 
 _NUMBERS = re.compile(rb"[-+]?\d[\d.:,e+-]*")
 _NO_WORK = re.compile(
-    rb"(?i)0x|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|error|exception|traceback|\", line |frame #|fail|chunk|pid\b|thread|memory|usage|\bfree\b|@ /|^\s*\[\d+\]|^#\d"
+    rb"(?i)0x|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|error|exception|traceback|\", line |frame #|fail|chunk|pid\b|thread|memory|usage|\bfree\b|@ /|^\s*\[\d+\]|^#\d"  # noqa: E501
 )
 
 

@@ -22,7 +22,7 @@ _LIBRARY = re.compile(
 _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,60}"
 EXCEPTION = re.compile(
     rf"(?P<type>{_NAME}(?:Error|Exception|Interrupt|Exit|Failure|Failed|Timeout|Warning|Abort|Aborted|Expired|NotFound"
-    rf"|Refused|Invalid|Denied|Missing|Mismatch|Fault|Group|Raised\w{{0,20}}|Killed|Stop\w{{0,20}}|Cancelled)|{_NAME}\.[A-Z]\w{{1,60}}"
+    rf"|Refused|Invalid|Denied|Missing|Mismatch|Fault|Group|Raised\w{{0,20}}|Killed|Stop\w{{0,20}}|Cancelled)|{_NAME}\.[A-Z]\w{{1,60}}"  # noqa: E501
     r"|OutOfMemory|Empty|Full|Retry|error)(?:\((?P<inner>\w{1,80})\))?(?::(?: (?P<message>.{0,2000}))?)?$"
 )
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")

@@ -1,5 +1,7 @@
 """
-Measure the scan beside `grep -cF -f` with the same literals on the same file: `python tests/bench/scan.py [GIB] [LOG...]`.
+Measure the scan beside `grep -cF -f` with the same literals on the same file.
+
+Usage: `python tests/bench/scan.py [GIB] [LOG...]`.
 
 Prints: a log of GIB gibibytes (default 1) by classify and by grep, in turn, with peak memory beyond the mapped file; a
 1 MB log as a whole process with and without hyperscan; every pattern against hostile repetition of 1 MB.
@@ -22,7 +24,7 @@ from gpualert.rules import load_rules, read_rules, rule_files
 from gpualert.ruleset import Pattern
 
 NOISE = "".join(
-    f"[2026-05-01 10:{n // 60 % 60:02}:{n % 60:02},113] [INFO] [trainer.py:88:log] [Rank {n % 8}] step={n} loss={5 / (n + 2):.4f}"
+    f"[2026-05-01 10:{n // 60 % 60:02}:{n % 60:02},113] [INFO] [trainer.py:88:log] [Rank {n % 8}] step={n} loss={5 / (n + 2):.4f}"  # noqa: E501
     f" lr=3.0e-05 tokens/s={31000 + n % 977} mem=71.2GB grad_norm={n % 91 / 40:.3f}\n"
     for n in range(40_000)
 ).encode()
@@ -34,7 +36,7 @@ CLASSIFY = (
     "import resource, sys; from gpualert.classify import classify; from gpualert.rules import load_rules;"
     " from gpualert.model import Facts, LogFile; from pathlib import Path; rules = load_rules();"
     " v = classify([LogFile('x', Path(sys.argv[1]))], Facts(status=1), rules);"
-    " print(v.failure_class, *[line.split()[1] for line in open('/proc/self/status') if line.startswith(('RssAnon', 'VmHWM'))])"
+    " print(v.failure_class, *[line.split()[1] for line in open('/proc/self/status') if line.startswith(('RssAnon', 'VmHWM'))])"  # noqa: E501
 )
 
 
@@ -66,8 +68,8 @@ def large(size: int, logs: list[Path], folder: Path) -> Iterator[str]:
         seconds, said = timed([sys.executable, "-c", CLASSIFY, str(path)])
         ours.append(seconds)
     name, high_kib, anonymous_kib = (*said.split()[-3:],)
-    yield f"{size / 2**30:.2f} GiB, {name}: classify {min(ours):.2f} s, grep -cF {min(grep):.2f} s, ratio {min(ours) / min(grep):.2f}"
-    yield f"memory that is not the mapped file: {int(anonymous_kib) / 1024:.0f} MiB (peak with the file {int(high_kib) / 1024:.0f} MiB)"
+    yield f"{size / 2**30:.2f} GiB, {name}: classify {min(ours):.2f} s, grep -cF {min(grep):.2f} s, ratio {min(ours) / min(grep):.2f}"  # noqa: E501
+    yield f"memory that is not the mapped file: {int(anonymous_kib) / 1024:.0f} MiB (peak with the file {int(high_kib) / 1024:.0f} MiB)"  # noqa: E501
 
 
 def small(folder: Path) -> Iterator[str]:
@@ -101,7 +103,7 @@ def main(words: list[str]) -> None:
         ((hostile(p), p.rule, p.regex[:70]) for rule in read_rules(rule_files()) for p in rule.patterns), reverse=True
     )
     print(
-        f"{len(costs)} patterns against 1 MB of hostile repetition: worst {costs[0][0]:.2f} s, median {costs[len(costs) // 2][0]:.3f} s"
+        f"{len(costs)} patterns against 1 MB of hostile repetition: worst {costs[0][0]:.2f} s, median {costs[len(costs) // 2][0]:.3f} s"  # noqa: E501
     )
     for seconds, rule, regex in costs[:5]:
         print(f"  {seconds:6.2f} s  {rule}: {regex}")
