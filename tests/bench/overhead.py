@@ -2,9 +2,10 @@
 """
 What the shim costs: prints tables, asserts nothing.
 
-    python tests/bench/overhead.py                 both tables
+    python tests/bench/overhead.py                 all tables
     python tests/bench/overhead.py latency         milliseconds a job, over the bare command
     python tests/bench/overhead.py throughput      1 GiB through the shim
+    python tests/bench/overhead.py terminal        both on a terminal, through the relay
 
 Every number is paired: bare and wrapped runs take turns inside one session, in a random order of cases, so that a
 busy machine slows both.  `x spawn` is the overhead in multiples of what posix_spawn of /bin/true and the wait for it
@@ -26,6 +27,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from on_terminal import on_terminal
 
 GPUALERT = Path(__file__).resolve().parents[2] / "bash" / "gpualert"
 TRUE = "/bin/true"
@@ -73,6 +76,9 @@ class Case:
 @contextlib.contextmanager
 def streams(kind: str, folder: Path) -> Iterator[list[tuple[int, int, int]]]:
     """Open what stdout and stderr of a job are, as file actions of posix_spawn."""
+    if kind == "terminal":  # our own
+        yield []
+        return
     if kind == "adopt":
         descriptors = [os.open(folder / "out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)]
         pair = (descriptors[0], descriptors[0])
@@ -196,10 +202,53 @@ def throughput(size_mib: int, rounds: int, shells: list[str], folder: Path) -> N
             print(f"{shell:5} {name:31} by hand {hand:.3f} s, shim {ours:.3f} s: {hand / ours:.2f} of its throughput")
 
 
+def latency_on_terminal(pairs: int, shells: list[str], folder: Path) -> None:
+    """Measure and print what a job of no length costs where its output is a terminal."""
+    cases = [Case("tmpfs", folder / "state", shell, "terminal") for shell in shells]
+
+    def inside() -> list[object]:
+        return [measure(cases, pairs), [(case.bare_ms, case.run_ms) for case in cases]]
+
+    spawn, measured = on_terminal(inside)
+    for case, (bare_ms, run_ms) in zip(cases, measured, strict=True):
+        case.bare_ms, case.run_ms = bare_ms, run_ms
+    print(f"\non a terminal; posix_spawn: median {spawn:.3f} ms; {pairs} pairs a row; load {os.getloadavg()[0]:.2f}")
+    print_latency(cases, spawn)
+
+
+def throughput_on_terminal(size_mib: int, rounds: int, shells: list[str], folder: Path) -> None:
+    """Measure and print how long lines of text take to a terminal, bare and through the relay."""
+    text = folder / "text"
+    line = b"step 000000  loss 1.2345  grad_norm 0.98  tokens/s 12345  gpu_mem 71.2GiB\n"
+    text.write_bytes(line * (size_mib * 2**20 // len(line)))
+    print(f"\n{size_mib} MiB of lines to a terminal, {rounds} rounds; load {os.getloadavg()[0]:.2f}")
+    for shell in shells:
+        case = Case("tmpfs", folder / "state", shell, "terminal")
+
+        def inside(case: Case = case) -> list[list[float]]:
+            took: tuple[list[float], list[float]] = ([], [])
+            for _ in range(rounds):
+                for times, prefix in zip(took, ("", " ".join(case.words[:-1])), strict=True):
+                    times.append(run_shell(f'{prefix} cat "$1"', case.environment, text))
+                    wait_for_helpers(folder)
+                shutil.rmtree(case.state / "runs", ignore_errors=True)
+            return list(took)
+
+        bare, ours = map(statistics.median, on_terminal(inside))
+        print(f"{shell:5} bare {bare:.3f} s, shim {ours:.3f} s: {bare / ours:.2f} of its throughput")
+    text.unlink()
+
+
+def terminal(words: argparse.Namespace, shells: list[str], folder: Path) -> None:
+    """Both tables for a terminal."""
+    latency_on_terminal(words.pairs, shells, folder)
+    throughput_on_terminal(min(words.mib, 100), words.rounds, shells, folder)
+
+
 def main() -> None:
     """Read the words of the command line and print what they ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("all", "latency", "throughput"), default="all")
+    parser.add_argument("what", nargs="?", choices=("all", "latency", "throughput", "terminal"), default="all")
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--shells", default="dash,bash", help="separated by commas")
     parser.add_argument("--no-post", action="store_true", help="leave out the rows with a detached post-processor")
@@ -211,6 +260,7 @@ def main() -> None:
     wanted: dict[str, Callable[[dict[str, Path]], None]] = {
         "latency": lambda places: latency(words.pairs, shells, places, not words.no_post),
         "throughput": lambda places: throughput(words.mib, words.rounds, shells, places["tmpfs"]),
+        "terminal": lambda places: terminal(words, shells, places["tmpfs"]),
     }
     with (
         tempfile.TemporaryDirectory(prefix="gpualert-", dir="/dev/shm") as memory,

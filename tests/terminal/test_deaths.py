@@ -34,7 +34,7 @@ def relays(desk: Desk) -> list[int]:
     found = []
     for pid in sorted(desk.processes()):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if any(word.endswith(b"/relay.py") for word in words):
+        if any(b"import relay" in word for word in words):
             found.append(pid)
     return found
 

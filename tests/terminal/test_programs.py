@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import termios
 from pathlib import Path
@@ -90,6 +91,28 @@ def test_a_full_screen_program_stops_and_comes_back(sides: Sides, shell: str) ->
 
     outside, inside, status, restored = sides.same(observe)
     assert (inside, status, restored) == ([False, False], 0, True), outside
+
+
+def test_a_full_screen_program_has_left_the_screen_before_the_prompt(sides: Sides, caller: str) -> None:
+    """The prompt must not land on the alternate screen, which the program takes with it."""
+
+    def observe(desk: Desk) -> list[bytes]:
+        with desk.sit_down(caller) as term:
+            term.line(python("full_screen.py"))
+            term.until(lambda: "corner" in term.text, "the program's screen")
+            term.suspend()
+            term.prompt()
+            term.line("fg")
+            term.until(lambda: term.foreground != term.process.pid, "the program to be in front")
+            term.until(lambda: not term.has_mode(termios.ICANON), "its modes")
+            term.send("q")
+            term.prompt()
+            # Entering and leaving the alternate screen, and prompts.
+            return re.findall(rb"\x1b\[\?1049[hl]|\[\d+\]> ", bytes(term.raw))
+
+    left, entered = b"\x1b[?1049l", b"\x1b[?1049h"
+    order = sides.same(observe)
+    assert order[1:3] == [entered, left] and order[4:6] == [entered, left]
 
 
 def test_a_killed_full_screen_program_leaves_the_modes_the_shell_repairs(sides: Sides) -> None:
