@@ -24,7 +24,7 @@ LINE_REACH_BYTES = 2000
 # Of one literal so many first and so many last occurrences are looked at: the middle of a flood tells nothing new.
 FIRST, LAST = 200, 200
 # Of a log in which more lines than this hold a literal the last three quarters of so many and the first are looked at.
-MOST_LINES = 12_000
+MOST_LINES = 8_000
 # What a compressed, piped or UTF-16 log may unpack to.
 UNPACK_LIMIT_BYTES = 4 << 30
 

@@ -107,7 +107,9 @@ def _ranked(events: Sequence[Event], name: str) -> tuple[Event, ...]:
 def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSet) -> Verdict:
     vote = votes.scheduler_vote(facts)
     root = judgement.root
-    if facts.status == 0 and not facts.signal and not _died(root, judgement.tier, reading, vote):
+    outlived = root is None or judgement.tier in (Tier.TALK, Tier.SURVIVED, Tier.MENTION, Tier.SUPPORT)
+    ended_well = facts.status == 0 or (facts.status is None and outlived and _ended_well(reading))
+    if ended_well and not facts.signal and not _died(root, judgement.tier, reading, vote):
         return _success(reading, facts, rules, judgement)
     if vote and (root is None or judgement.tier > Tier.ROOT or vote[0] == "oom_killer") and root_class(root) != vote[0]:
         return _by_vote(vote, Confidence.MEDIUM, judgement, reading, facts, rules)

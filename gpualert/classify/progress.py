@@ -20,7 +20,7 @@ _MOST_OLDER = 300
 _FEWEST_SHAPED, _MOST_SHAPED = 6, 100
 
 _QUICK = re.compile(
-    rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"  # noqa: E501
+    rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"
     rb"|[Rr]estart|[Aa]ttempt|[Rr]etry|[Rr]esum|[Rr]estor|[Rr]equeue|trying again|[Ee]pisode|% done|samples|examples"
 )
 _POINTS = tuple(

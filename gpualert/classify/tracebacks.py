@@ -22,7 +22,7 @@ _LIBRARY = re.compile(
 _NAME = r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,60}"
 EXCEPTION = re.compile(
     rf"(?P<type>{_NAME}(?:Error|Exception|Interrupt|Exit|Failure|Failed|Timeout|Warning|Abort|Aborted|Expired|NotFound"
-    rf"|Refused|Invalid|Denied|Missing|Mismatch|Fault|Group|Raised\w{{0,20}}|Killed|Stop\w{{0,20}}|Cancelled)|{_NAME}\.[A-Z]\w{{1,60}}"  # noqa: E501
+    rf"|Refused|Invalid|Denied|Missing|Mismatch|Fault|Group|Raised\w{{0,20}}|Killed|Stop\w{{0,20}}|Cancelled)|{_NAME}\.[A-Z]\w{{1,60}}"
     r"|OutOfMemory|Empty|Full|Retry|error)(?:\((?P<inner>\w{1,80})\))?(?::(?: (?P<message>.{0,2000}))?)?$"
 )
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
@@ -98,7 +98,7 @@ def _above(log: Log, header: Span, lead: Line) -> str:
 
 
 def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str, str] | None:
-    """Return the exception line of the traceback that starts at `header`, the last user frame and the last file before it."""
+    """Return the exception line of the traceback that starts at `header`, its last user frame and its last file."""
     frame = raised_in = ""
     span = log.next_line(header[1])
     for _ in range(_MOST_LINES):
