@@ -179,7 +179,7 @@ def _event(
 ) -> Event | None:
     text = log.text(span)
     line = read_line(text)
-    content = line.content
+    content = line.content.lstrip()
     if content.count("\N{REPLACEMENT CHARACTER}") > len(content) // 5:
         return None
     if place is None and (_QUOTES.search(content) or _is_code(log, span)):

@@ -100,6 +100,7 @@ def _above(log: Log, header: Span, lead: Line) -> str:
 def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str, str] | None:
     """Return the exception line of the traceback that starts at `header`, its last user frame and its last file."""
     frame = raised_in = ""
+    indent = len(lead.content) - len(lead.content.lstrip())
     span = log.next_line(header[1])
     for _ in range(_MOST_LINES):
         if span is None:
@@ -109,7 +110,7 @@ def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str, str] | N
             found = _FRAME.match(line.content) or _RICH_FRAME.match(line.content.strip())
             if found:
                 frame, raised_in = _user_frame(found) or frame, found["path"]
-            elif not line.content.startswith(" ") and EXCEPTION.match(line.content):
+            elif EXCEPTION.match(line.content[indent:]) and not line.content[:indent].strip():
                 return span, line, frame, raised_in
         span = log.next_line(span[1])
     return None
