@@ -65,9 +65,12 @@ def prepare(folder: Path) -> dict[bytes, bytes]:
         "GPUALERT_POST": "detach",
     }
     environ = {os.fsencode(key): os.fsencode(value) for key, value in values.items()}
-    # The first use compiles the rules; a user has that behind them.
+    # The first use compiles the rules, which takes a second; a user has that behind them.
     subprocess.run(
-        [folder / "bin" / "gpualert", "classify", "/dev/null"], env=environ, capture_output=True, check=False
+        [folder / "bin" / "gpualert", "classify", "--status", "1", folder / ".bashrc"],
+        env=environ,
+        capture_output=True,
+        check=False,
     )
     return environ
 
@@ -91,9 +94,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=60)
     parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--tries", type=int, default=5)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print("\n".join(session(Path(folder), asked.rows, asked.columns)))
+    for _ in range(asked.tries):
+        with tempfile.TemporaryDirectory(prefix="demo-") as folder:
+            rows = session(Path(folder), asked.rows, asked.columns)
+        # The word after a failure only comes where the verdict was there in time: not on a busy machine.
+        if any("more: gpualert show" in row for row in rows):
+            break
+    print("\n".join(rows))
     return 0
 
 

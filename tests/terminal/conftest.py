@@ -16,19 +16,26 @@ SHELLS = ("dash", "bash", "busybox", "zsh")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers that narrow a test's shells."""
-    config.addinivalue_line("markers", "shells(*names): the only shells of the shim in which this promise could break")
+    """Register the marker that narrows a test's interactive shells."""
     config.addinivalue_line("markers", "callers(*names): the only interactive shells in which it could break")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `shell` with the shim in each shell, one that asks for `caller` from each shell."""
+    """
+    Run a test that asks for `shell` with the shim in each shell, one that asks for `caller` from each shell.
+
+    One that asks for both runs with the shim in dash from each caller, and from bash with the shim in each.
+    """
     asked = os.environ.get("GPUALERT_TEST_SHELLS", " ".join(SHELLS)).split()
-    for name in ("shell", "caller"):
-        if name in metafunc.fixturenames:
-            marker = metafunc.definition.get_closest_marker(f"{name}s")
-            fitting = marker.args if marker else SHELLS
-            metafunc.parametrize(name, [each for each in asked if each in fitting])
+    marker = metafunc.definition.get_closest_marker("callers")
+    callers = [caller for caller in asked if not marker or caller in marker.args]
+    if {"shell", "caller"} <= set(metafunc.fixturenames):
+        pairs = [(shell, caller) for shell in asked for caller in callers if shell == "dash" or caller == "bash"]
+        metafunc.parametrize("shell,caller", pairs)
+    elif "shell" in metafunc.fixturenames:
+        metafunc.parametrize("shell", asked)
+    elif "caller" in metafunc.fixturenames:
+        metafunc.parametrize("caller", callers)
 
 
 def _shell_of(request: pytest.FixtureRequest) -> str:

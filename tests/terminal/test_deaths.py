@@ -81,6 +81,17 @@ def test_a_relay_killed_in_the_middle_of_much_output(desk: Desk, shell: str) -> 
     assert desk.only_run().finish().status == 6
 
 
+def test_after_a_killed_relay_nobody_waits_for_what_the_job_left_behind(desk: Desk) -> None:
+    with desk.sit_down() as term:
+        term.line("$W sh -c '$P $J/patient.py; exec $P $J/left_behind.py late'")
+        term.expect("ready\r\n")
+        os.kill(desk.relay(), signal.SIGKILL)
+        go(desk)
+        assert term.prompt() == 4
+        (desk.cwd / "late").touch()
+        term.expect("late words\r\n")
+
+
 def test_after_a_killed_relay_the_keys_still_work(desk: Desk) -> None:
     with desk.sit_down() as term:
         ready(desk, term)

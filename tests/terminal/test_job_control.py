@@ -23,7 +23,6 @@ def go(desk: Desk) -> None:
     (desk.cwd / "go").touch()
 
 
-@pytest.mark.shells("dash", "bash")
 def test_interrupt_ends_the_job(sides: Sides, caller: str, shell: str) -> None:
     def observe(desk: Desk) -> tuple[int, bool]:
         with desk.sit_down(caller) as term:
@@ -61,7 +60,6 @@ def test_quit_ends_the_job(sides: Sides, caller: str) -> None:
     assert sides.same(observe)[0] == 131
 
 
-@pytest.mark.shells("dash", "bash")
 def test_interrupt_ends_a_loop(sides: Sides, caller: str, shell: str) -> None:
     def observe(desk: Desk) -> tuple[int, int]:
         with desk.sit_down(caller) as term:
@@ -86,7 +84,6 @@ def test_interrupt_does_not_end_a_loop_over_a_job_that_handles_it(sides: Sides, 
     sides.same(observe)
 
 
-@pytest.mark.shells("dash", "bash")
 def test_suspend_and_foreground(sides: Sides, caller: str, shell: str) -> None:
     def observe(desk: Desk) -> tuple[int, int, list[str]]:
         with desk.sit_down(caller) as term:
@@ -135,7 +132,6 @@ def test_stopped_again_and_again_it_goes_on(sides: Sides, caller: str) -> None:
     sides.same(observe)
 
 
-@pytest.mark.shells("dash", "bash")
 def test_in_the_background_it_speaks_and_ends(sides: Sides, caller: str, shell: str) -> None:
     def observe(desk: Desk) -> None:
         with desk.sit_down(caller) as term:
@@ -247,7 +243,6 @@ def test_a_pipeline_stops_and_goes_on_as_one(sides: Sides, caller: str) -> None:
     assert sides.same(observe) == (0, True)
 
 
-@pytest.mark.shells("dash", "bash")
 def test_the_closed_window_ends_the_job(sides: Sides, caller: str, shell: str) -> None:
     def observe(desk: Desk) -> bool:
         with desk.sit_down(caller) as term:

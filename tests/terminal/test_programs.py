@@ -6,6 +6,8 @@ import contextlib
 import os
 import re
 import shutil
+import subprocess
+import sys
 import termios
 from pathlib import Path
 
@@ -362,3 +364,11 @@ def test_a_mode_set_on_the_terminal_itself_stays(sides: Sides, where: str) -> No
             return term.has_mode(termios.ECHO)
 
     assert sides.same(observe) is False
+
+
+def test_the_transcript_of_the_readme_can_be_made() -> None:
+    script = Path(__file__).parents[1] / "demo" / "transcript.py"
+    made = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=100)
+    assert made.stdout.startswith("$ gpualert run ")
+    assert "OSError: [Errno 28] No space left on device" in made.stdout
+    assert "FAILED disk_full: nightly" in made.stdout
