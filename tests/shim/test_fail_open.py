@@ -43,9 +43,10 @@ def in_fallback(where: Path) -> RunDir:
 
 @pytest.fixture
 def outside_tmp(shell: str) -> Iterator[World]:
-    """A world that is not under /tmp, so that /tmp itself can be replaced."""
+    """A world that is not under /tmp, and a shim that is not, so that /tmp itself can be replaced."""
     folder = Path(tempfile.mkdtemp(prefix="gpualert-test-", dir="/var/tmp"))
     scratch = World(folder, shell)
+    scratch.script = Path(shutil.copy(scratch.script, folder / "gpualert"))
     yield scratch
     scratch.close()
     shutil.rmtree(folder)

@@ -105,6 +105,7 @@ class World:
     shell: str
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
     known: set[Path] = field(default_factory=set)
+    script: Path = GPUALERT
 
     def __post_init__(self) -> None:
         for folder in (self.home, self.tmp, self.cwd):
@@ -118,7 +119,7 @@ class World:
     @property
     def shim(self) -> list[str]:
         """The words that start the shim in this world's shell."""
-        return [*shell_argv(self.shell), str(GPUALERT)]
+        return [*shell_argv(self.shell), str(self.script)]
 
     def environment(self, changes: dict[Any, Any] | None = None) -> dict[bytes, bytes]:
         """Return the environment of the caller; a change to None takes a name away."""
