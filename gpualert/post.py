@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ _WAIT_SETTLE_S = 4.0
 _WAIT_SEND_S = 5.0
 _SEND_S = 60.0
 _MESSAGE_LIMIT_BYTES = 1 << 30
+_SHIM_ONLY = (".live", ".stdout", ".stderr", ".stdout.cap", ".stderr.cap", ".wait", ".modes")
 # A run whose classification did not survive that many tries is reported without it.
 _CLASSIFY_TRIES = 2
 
@@ -107,6 +109,7 @@ class _Steps:
     def go(self, until_verdict: bool) -> None:
         """Do what is not done yet."""
         self.claims.count("tries")
+        clear_away(self.run.path)
         logs = settle(self.run, _WAIT_SETTLE_S if self.wait else LIMIT_S)
         findings = self._findings(logs)
         if until_verdict:
@@ -188,6 +191,13 @@ def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settin
     if settings.on == "failure" and verdict.status is RunStatus.SUCCEEDED and not inner_failed:
         return "it succeeded, and the setting 'on' is failure"
     return ""
+
+
+def clear_away(run_path: Path) -> None:
+    """Remove what only the running shim needed; it would cost each job a program to do so itself."""
+    for name in _SHIM_ONLY:
+        with suppress(OSError):
+            (run_path / name).unlink()
 
 
 def note(run_path: Path, trouble: str) -> None:

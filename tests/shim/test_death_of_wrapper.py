@@ -84,7 +84,7 @@ def test_the_group_may_be_signalled_after_the_wrapper_died(world: World, number:
 def test_a_held_lock_proves_that_the_recorder_lives(world: World) -> None:
     process, _ = start_waiting(world)
     run = world.only_run()
-    assert is_locked(run)
+    eventually(lambda: is_locked(run), "the lock to be held")  # the job does not wait for that
     process.kill()
     process.wait(30)
     assert is_locked(run)
