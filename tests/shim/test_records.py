@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from .records import FINISHED_FILES, OPTION_KEYS, RUN_ID
-
 from .world import World, parent_of
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
