@@ -24,6 +24,11 @@ _NO_FAILURE_AT_ZERO = frozenset(("interrupted", "hang", "unknown", "network", "r
 _TROUBLE = re.compile(
     r"(?i)\b(?:errors?|fail(?:ed|ure)|fatal|abort(?:ed)?|kill(?:ed)?|terminated|exit(?:ed|ing)?|crash(?:ed)?)\b"
 )
+# The loss that is minimised, not a metric; a loss of 0.0 beside it is how half precision shows the same.
+_SPOILED = re.compile(
+    r"(?i)(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test )\b(?:train(?:ing)?[_ ])?loss\W{1,5}-?(?:nan|inf|0\.0+\b.{0,60}\bgrad_?norm\W{1,5}nan)\b"  # noqa: E501
+)
+_FEWEST_SPOILED = 3
 _RANK_IN_NAME = re.compile(r"(?:rank|task|proc|worker)[_.-]?(\d{1,6})|(?:^|[/._-])(\d{1,6})\.(?:log|out|err|txt)$")
 
 
@@ -153,6 +158,8 @@ def _died(root: Event | None, tier: Tier, reading: Reading, vote: tuple[str, Evi
         return False
     if root.failure_class == "nan_loss" and root.pattern.weight > 0:
         return True  # the program says that it gave up, however well it then exits
+    if root.failure_class == "nan_loss" and _stays_spoiled(reading):
+        return True
     mends = root.pattern.action in (Action.FIX, Action.BIGGER, Action.ONCE)
     if root.strength is not Strength.RAISED and not mends:
         return False
@@ -160,6 +167,12 @@ def _died(root: Event | None, tier: Tier, reading: Reading, vote: tuple[str, Evi
         e.failure_class == "success" and e.pattern.weight >= 2 and e.log == root.log and e.offset > root.offset
         for e in reading.events
     )
+
+
+def _stays_spoiled(reading: Reading) -> bool:
+    """Say whether the loss was no number again and again, and no number came after."""
+    spoiled = [event for event in reading.events if event.failure_class == "nan_loss" and not event.settled]
+    return sum(bool(_SPOILED.search(event.line.content)) for event in spoiled) >= _FEWEST_SPOILED
 
 
 def _ended_well(reading: Reading) -> bool:

@@ -96,6 +96,9 @@ _HARMLESS = re.compile(
     r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
 
+# What to try next, said by somebody who does not know what happened.
+_ADVICE = re.compile(r"(?i)(?:^|\] )(?:hints?|tips?|suggestions?|troubleshooting|things to (?:try|check))\b ?: ")
+
 
 def read_events(log: Log, number: int, rules: RuleSet) -> tuple[tuple[Event, ...], tuple[Traceback, ...]]:
     """Return the events and tracebacks of one log, in its order."""
@@ -182,7 +185,7 @@ def _event(
     content = line.content.lstrip()
     if content.count("\N{REPLACEMENT CHARACTER}") > len(content) // 5:
         return None
-    if place is None and (_QUOTES.search(content) or _is_code(log, span)):
+    if place is None and (_QUOTES.search(content) or _ADVICE.search(content) or _is_code(log, span)):
         return None
     candidates = rules.candidates(line.whole) if wanted is None or place is not None else wanted
     pattern = next((rules.patterns[i] for i in candidates if rules.patterns[i].matches(content)), None)

@@ -45,6 +45,7 @@ _RESTART = re.compile(
     r"|Trying to restart this job|(?i:restarted? \d{1,3}/\d{1,3}\b)"
 )
 _NAN = re.compile(r"(?i)(?:loss|grad_?norm)\W{1,5}(?:nan|inf)\b")
+_FINITE = re.compile(r"(?i)loss\W{1,5}\d")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Point:
     Attributes:
         count: The number it counts with, as printed; two equal ones are the same line printed again.
         nan: Its loss is not a number.
+        finite: It shows a loss that is a number.
         shape: The line without its numbers, where only its coming again makes it a sign of life; else "".
     """
 
@@ -63,6 +65,7 @@ class Point:
     count: str
     nan: bool
     shape: str = ""
+    finite: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,14 @@ class Life:
     def _goes_on(self, place: int, stream: Stream, restarted: bool, needs_finite: bool) -> bool:
         before = {point.count for point in self.points[:place]}
         shapes = {point.shape for point in self.points[:place]}
+        spoiled = needs_finite and any(point.nan for point in self.points if restarted or point.stream == stream)
         after = {
             point.count
             for point in self.points[place:]
             if (restarted or point.stream == stream)
             and point.count not in before
             and (not point.shape or point.shape in shapes)
-            and not (needs_finite and point.nan)
+            and (not spoiled or (point.finite and not point.nan))
         }
         return len(after) >= (1 if stream != ("", None, "") and not restarted else 2)
 
@@ -169,7 +173,8 @@ def _point(begin: int, content: str, stream: Stream) -> Point | None:
     for pattern in _POINTS:
         found = pattern.search(content)
         if found and not _is_talk(content):
-            return Point(begin, stream, content[: found.end("n")][-100:], bool(_NAN.search(content)))
+            nan, finite = bool(_NAN.search(content)), bool(_FINITE.search(content))
+            return Point(begin, stream, content[: found.end("n")][-100:], nan, finite=finite)
     return None
 
 
