@@ -93,6 +93,7 @@ _HARMLESS = re.compile(
     r"|\b(?:common|possible|potential|likely) (?:root )?(?:reasons|causes)\b|\b(?:will|to) (?:be )?re-?(?:try|tried|start|started)\b|\bretried\b"  # noqa: E501
     r"|\b[Ss]ee https?://|\bmost (?:failures|often|likely)\b|\b(?:usually|typically|often) (?:caused|means|due|indicates)\b"  # noqa: E501
     r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"  # noqa: E501
+    r"|\bentering retry loop\b|^(?:wandb|mlflow|clearml|neptune|comet)\b: (?!error)"
     r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
 

@@ -55,6 +55,8 @@ def settle(events: Sequence[Event], lives: Mapping[int, Life]) -> tuple[Event, .
 def _settled(event: Event, life: Life | None, events: Sequence[Event]) -> Event:
     if life is None or event.offset < 0 or event.pattern.rule == "success":
         return event
+    if event.pattern.rule == "launch_failed" and life.runs_after(event.offset):
+        return replace(event, settled="the job's own code ran after it")
     needs_finite = event.pattern.rule == "nan_loss"
     if life.goes_on(event.offset, event.line.stream, needs_finite=needs_finite):
         return replace(event, settled="the program went on after it")
@@ -120,8 +122,8 @@ _EXPLAINS = {
     "gpu_hardware": frozenset(("cuda_runtime", "cublas_cudnn", "cuda_driver", "segfault")),
     "oom_killer": frozenset(("dataloader_worker", "segfault", "interrupted", "hang", "network", "rendezvous")),
     "walltime": frozenset(("interrupted",)),
-    "preempted": frozenset(("interrupted", "walltime")),
-    "node_failure": frozenset(("interrupted", "rendezvous", "hang")),
+    "preempted": frozenset(("interrupted", "walltime", "rendezvous", "nccl")),
+    "node_failure": frozenset(("interrupted", "rendezvous", "hang", "nccl")),
 }
 
 

@@ -80,6 +80,10 @@ class Life:
         """Return where the job was started anew after `offset`, the last time; None when it was not."""
         return self.restarts[-1] if self.restarts and self.restarts[-1] > offset else None
 
+    def runs_after(self, offset: int) -> bool:
+        """Say whether anybody counts on after `offset`: what could not start was started after all."""
+        return len({point.count for point in self.points if point.offset > offset}) >= 2
+
     def goes_on(self, offset: int, stream: Stream, *, needs_finite: bool = False) -> bool:
         """
         Say whether the writer of `offset` counts on afterwards.
