@@ -10,16 +10,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from gpualert import __version__
+from gpualert.check import Check, Mark
 from gpualert.config import Settings, load_settings
 from gpualert.display import duration, size
 from gpualert.errors import GpualertError
 from gpualert.files import make_private_folder
 from gpualert.places import shim
+from gpualert.rccheck import check_rc
 from gpualert.rundir import read_run
 from gpualert.signals.nvml import snapshot_gpus
 from gpualert.state import run_paths, state_folders
@@ -36,30 +36,6 @@ _TOOLS = {
     "setsid": "the report may be stopped with the terminal",
     "env": "signals that the shell ignores stay ignored in the job",
 }
-
-
-class Mark(str, Enum):
-    """How a check ended."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True)
-class Check:
-    """
-    One thing that was looked at.
-
-    Attributes:
-        found: What was found.
-        advice: What to do; "" where nothing is to be done.
-    """
-
-    mark: Mark
-    thing: str
-    found: str
-    advice: str = ""
 
 
 def check_all() -> Iterator[Check]:
@@ -102,7 +78,6 @@ def _shell() -> Iterator[Check]:
 
 
 def _rc(home: Path) -> Iterator[Check]:
-    from gpualert.rccheck import check_rc  # it needs Check from here
 
     return check_rc(home)
 

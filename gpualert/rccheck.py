@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert import __version__
-from gpualert.checkup import Check, Mark
+from gpualert.check import Check, Mark
 from gpualert.errors import GpualertError
 from gpualert.places import shim
 from gpualert.rcfile import SHELLS, rc_path, scripts_in

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpualert import __version__
-from gpualert.checkup import Check, Mark
+from gpualert.check import Check, Mark
 from gpualert.config import unknown_variables
 from gpualert.places import shim
 from gpualert.rccheck import (

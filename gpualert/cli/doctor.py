@@ -7,7 +7,8 @@ import uuid
 
 import click
 
-from gpualert.checkup import Check, Mark, check_all
+from gpualert.check import Check, Mark
+from gpualert.checkup import check_all
 from gpualert.cli.common import print_json, say, table
 from gpualert.config import Settings, load_settings
 from gpualert.display import visible
