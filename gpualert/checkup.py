@@ -78,7 +78,6 @@ def _shell() -> Iterator[Check]:
 
 
 def _rc(home: Path) -> Iterator[Check]:
-
     return check_rc(home)
 
 
