@@ -132,8 +132,9 @@ def _explained(root: Event, events: Sequence[Event]) -> Event:
     for event in events:
         if root.failure_class in _EXPLAINS.get(event.failure_class, ()) and tier(event) <= Tier.GENERIC:
             return event
-    if root.failure_class == "network" and root.pattern.generic:  # a service of the job's own
-        return next((e for e in events if tier(e) is Tier.SUMMARY and e.log == root.log and e.offset < root.offset), root)
+    if root.failure_class == "network" and root.pattern.generic:  # a service of the job's own that may have died first
+        deaths = (e for e in events if tier(e) is Tier.SUMMARY and e.log == root.log)
+        return next((e for e in deaths if e.offset < root.offset), root)
     return root
 
 
