@@ -60,6 +60,17 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path):
         assert child.status() == psutil.STATUS_ZOMBIE or psutil.wait_procs([child], timeout=10)[0]
 
 
+def test_a_child_that_the_program_leaves_behind_does_not_cost_the_acceptance(tmp_path):
+    program = a_program(tmp_path, f"cat >/dev/null; sleep 600 & echo $! >{tmp_path}/child; echo queued; exit 0")
+    try:
+        deliver(program, "me@x.org", ["a@x.org"], b"m", 30)
+    finally:
+        child = psutil.Process(int((tmp_path / "child").read_text()))
+        runs_on = child.is_running()
+        child.kill()
+    assert runs_on, "it is the mail system's own, and may be at the delivery"
+
+
 def test_a_missing_program_is_said(tmp_path):
     with pytest.raises(ChannelError, match="nowhere/sendmail': No such file"):
         deliver("/nowhere/sendmail", "me@x.org", ["a@x.org"], b"m", 10)

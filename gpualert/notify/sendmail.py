@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 
 from gpualert.display import shorten, visible
@@ -16,6 +17,7 @@ _PLACES = ("/usr/sbin", "/usr/lib", "/usr/local/sbin")
 # Source: sysexits.h.  The message is at fault with bad data, no such user, no such host; whoever set it up with bad
 # usage, no permission, bad configuration; everything else may pass.
 _MESSAGE_FAULTS = {65: "bad data", 67: "no such user", 68: "no such host"}
+_SAID_BYTES = 4096
 _SET_UP_FAULTS = {64: "bad usage", 77: "no permission", 78: "bad configuration"}
 
 
@@ -45,18 +47,37 @@ def deliver(path: str, mail_from: str, to: Sequence[str], message: bytes, limit_
         raise ChannelError("sendmail", "no program called sendmail was found; set sendmail.path")
     command = [program, "-i", "-f", mail_from, "--", *to]
     try:
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        ) as process:
-            try:
-                said, _ = process.communicate(message.replace(b"\r\n", b"\n"), timeout=limit_s)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise ChannelError("sendmail", f"'{program}' took longer than {limit_s:g} s") from None
+        status, said = _run(command, message.replace(b"\r\n", b"\n"), limit_s)
+    except subprocess.TimeoutExpired:
+        raise ChannelError("sendmail", f"'{program}' took longer than {limit_s:g} s") from None
     except OSError as error:
         raise ChannelError("sendmail", f"'{program}': {error.strerror or error}") from error
-    if process.returncode:
-        raise _refusal(process.returncode, shorten(visible(said.decode("utf-8", "replace").strip()), 300))
+    if status:
+        raise _refusal(status, shorten(visible(said.decode("utf-8", "replace").strip()), 300))
+
+
+def _run(command: Sequence[str], message: bytes, limit_s: float) -> tuple[int, bytes]:
+    """
+    Return the program's exit status and the start of what it said.
+
+    Files, not pipes: a queue runner that it leaves behind holds a pipe open long after the message was accepted.
+
+    Raises:
+        OSError: It cannot be started.
+        subprocess.TimeoutExpired: It took longer than `limit_s`, and was killed with its children.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(message)
+        given.seek(0)
+        process = subprocess.Popen(command, stdin=given, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = process.wait(limit_s)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        said.seek(0)
+        return status, said.read(_SAID_BYTES)
 
 
 def _refusal(status: int, said: str) -> DeliveryError:
