@@ -253,6 +253,54 @@ def test_the_round_ends_at_its_deadline_and_the_rest_waits(state):
     assert found.waiting == 50 and "no answer within" in found.troubles[0]
 
 
+def test_a_message_that_the_server_took_without_an_answer_is_not_hurried(state):
+    """It may have arrived: each early try would be one more copy."""
+    queue(state)
+    with scripted(answering(b"250 hello", b"250 ok", b"250 ok", b"354 go", b"hang")) as port:
+        send(state, to_server(port), last_answer_s=0.3)
+    (item,) = waiting(state)
+    assert "it may arrive all the same" in item.last_error
+    assert item.next_at - NOW > 3000
+    assert not (state / "outbox" / "pause").exists()
+
+
+def test_a_clock_that_was_set_back_stops_no_mail(state, server):
+    day_s = 86400.0
+    queue(state, now=NOW + day_s)
+    send(state, to_server(closed_port()), NOW + day_s)
+    assert send(state, to_server(server.port), NOW + day_s).waiting == 1, "before, it is not due"
+    queue(state, 2, now=NOW + day_s)
+    assert len(send(state, to_server(server.port), NOW).sent) == 2
+
+
+def test_a_pause_from_a_clock_that_was_wrong_does_not_count(state):
+    queue(state)
+    settings = to_server(closed_port())
+    send(state, settings, NOW + 86400)
+    assert "refused" in send(state, settings, NOW).troubles[0]
+    assert "nothing is sent for another" in send(state, settings, NOW + 1).troubles[0]
+
+
+def test_a_message_without_a_sender_goes_to_whom_the_settings_name_when_it_is_sent(state, server):
+    for number, to in enumerate([(), (BOB,)]):
+        queue_message(state, b"Subject: x\r\n\r\nx\r\n", message_id=f"<{number}@x>", mail_from="", to=to, now=NOW)
+    assert len(send(state, replace(to_server(server.port), to=(ANN,), sender="me@example.org")).sent) == 2
+    assert [(got.mail_from, got.to) for got in server.received] == [
+        ("me@example.org", [ANN]),
+        ("me@example.org", [BOB]),
+    ]
+
+
+def test_drafts_of_a_killed_writer_go_after_an_hour_and_no_earlier(state):
+    queue(state)
+    old, young = state / "outbox" / ".x.eml.123", state / "outbox" / ".y.json.124"
+    for draft in (old, young):
+        draft.write_bytes(b"half")
+    os.utime(old, (old.stat().st_mtime - 3700,) * 2)
+    assert len(send(state, Settings()).sent) == 1
+    assert (old.exists(), young.exists()) == (False, True)
+
+
 def test_while_another_process_sends_nothing_is_done(state):
     queue(state)
     (state / "locks").mkdir()

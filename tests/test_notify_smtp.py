@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from smtp_server import MailServer, answering, closed_port, make_certificate, sc
 
 from gpualert.config import Smtp
 from gpualert.errors import DeliveryError
-from gpualert.notify import ChannelError, smtp
+from gpualert.notify import ChannelError, UnansweredError, smtp
 
 MESSAGE = b"Subject: hello\r\n\r\nline\r\n.dot\r\n..dots\r\n.\r\nend\r\n"
 ANN, BOB = "ann@example.org", "bob@example.org"
@@ -39,9 +39,16 @@ def server(plain: MailServer) -> MailServer:
     return plain
 
 
-def deliver(port: int, message: bytes = MESSAGE, to: tuple[str, ...] = (ANN,), limit_s: float = 20.0, **changes: Any):
+def deliver(
+    port: int,
+    message: bytes = MESSAGE,
+    to: tuple[str, ...] = (ANN,),
+    limit_s: float = 20.0,
+    last_answer_s: float = 10.0,
+    **changes: Any,
+):
     settings = {"host": "127.0.0.1", "port": port, "security": "none", "timeout_s": 10.0, **changes}
-    return smtp.deliver(Smtp(**settings), "me@example.org", to, message, limit_s)
+    return smtp.deliver(Smtp(**settings), "me@example.org", to, message, limit_s, last_answer_s)
 
 
 def test_a_message_arrives_unchanged_with_its_envelope(server):
@@ -151,10 +158,8 @@ def test_a_silent_server_is_left_after_the_time_out_of_one_answer():
         deliver(port, timeout_s=0.3)
 
 
-def test_the_last_answer_is_waited_for_beyond_the_limit():
-    """Hanging up on a server that has the whole message and is about to accept it would send it twice."""
-
-    limit_s = 1.5
+def accepting_after(delay_s: float) -> Callable[[socket.socket], None]:
+    """Return a talk that takes one message and says so that much later."""
 
     def slow(connection: socket.socket) -> None:
         lines = connection.makefile("rb")
@@ -164,11 +169,27 @@ def test_the_last_answer_is_waited_for_beyond_the_limit():
             connection.sendall(reply + b"\r\n")
         while lines.readline() != b".\r\n":
             pass
-        time.sleep(limit_s + 0.3)
+        time.sleep(delay_s)
         connection.sendall(b"250 taken\r\n")
 
-    with scripted(slow) as port:
-        assert deliver(port, limit_s=limit_s) == ()
+    return slow
+
+
+def test_the_last_answer_is_waited_for_beyond_the_limit_and_the_time_out_of_other_answers():
+    """Hanging up on a server that has the whole message and is about to accept it would send it twice."""
+    with scripted(accepting_after(1.8)) as port:
+        assert deliver(port, limit_s=1.5, timeout_s=1.0, last_answer_s=30.0) == ()
+
+
+def test_a_last_answer_that_does_not_come_is_told_from_other_troubles_with_its_own_limit():
+    with (
+        scripted(accepting_after(600)) as port,
+        pytest.raises(
+            UnansweredError, match=r"has the whole message, and no answer within 0\.3 s .*may arrive"
+        ) as caught,
+    ):
+        deliver(port, last_answer_s=0.3)
+    assert not caught.value.permanent
 
 
 @pytest.mark.parametrize("replies", [3, 4], ids=["at DATA", "in DATA"])

@@ -11,3 +11,7 @@ class ChannelError(DeliveryError):
 
     It is never the message's fault, so the message stays in the spool.
     """
+
+
+class UnansweredError(DeliveryError):
+    """The server has the whole message and did not say whether it takes it: it may arrive, so nobody hurries."""

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.parser import BytesHeaderParser
 from email.policy import SMTP
-from email.utils import formatdate, parseaddr
+from email.utils import formatdate
 from pathlib import PurePath
 
 from gpualert import __version__
 from gpualert.config import Settings
 from gpualert.display import shorten, visible
 from gpualert.model import Artifact, RunStatus
+from gpualert.notify.addresses import addresses_in
 from gpualert.render import html, text
 from gpualert.report import Report
 
@@ -37,11 +38,13 @@ class Envelope:
         header_from: What the reader sees, perhaps with a name.
         mail_from: The address that bounces go to.
         to: The recipients' addresses.
+        refused: What was asked for and is no address, a sentence each.
     """
 
     header_from: str
     mail_from: str
     to: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 def envelope(settings: Settings, to: Sequence[str] = ()) -> Envelope:
@@ -51,13 +54,16 @@ def envelope(settings: Settings, to: Sequence[str] = ()) -> Envelope:
     Args:
         settings: `to`, `from` and `envelope_from`.  Where there is no `to` the user writes to himself, and where there
             is no `from` a mail server is told the first recipient: it would refuse `user@node03`.
-        to: What the run asked for; it replaces the settings' own.
+        to: What the run asked for; it replaces the settings' own, unless there is no address in it.
     """
-    here = f"{pwd.getpwuid(os.geteuid()).pw_name}@{os.uname().nodename}" if not settings.sender else ""
-    asked = tuple(to) or settings.to or (settings.sender or here,)
-    recipients = tuple(parseaddr(address)[1] or address for address in asked)
-    header_from = settings.sender or (recipients[0] if settings.mail == "smtp" else here)
-    return Envelope(header_from, settings.envelope_from or parseaddr(header_from)[1], recipients)
+    (asked, bad), (usual, bad_usual) = addresses_in(to), addresses_in(settings.to)
+    sender, bad_sender = addresses_in([settings.sender])
+    here = f"{pwd.getpwuid(os.geteuid()).pw_name}@{os.uname().nodename}" if not sender else ""
+    recipients = asked or usual or sender[:1] or (here,)
+    header_from = settings.sender if sender else recipients[0] if settings.mail == "smtp" else here
+    mail_from = settings.envelope_from or (sender[0] if sender else header_from)
+    refused = [f"no mail address: {visible(text)!r}" for text in (*bad, *(() if asked else bad_usual), *bad_sender)]
+    return Envelope(header_from, mail_from, recipients, tuple(refused))
 
 
 def message_id(run_id: str, status: RunStatus) -> str:

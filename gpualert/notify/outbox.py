@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,15 +13,15 @@ from gpualert.config import Settings
 from gpualert.display import duration, visible
 from gpualert.errors import DeliveryError, LockTimeoutError
 from gpualert.files import make_private_folder
-from gpualert.notify import ChannelError, maildir
+from gpualert.notify import ChannelError, UnansweredError, maildir
+from gpualert.notify.addresses import is_address
 from gpualert.notify.spool import Pause, Queued, Spool, SpoolError
 
+LAST_ANSWER_S = 600.0  # Source: RFC 5321, section 4.5.3.2.6: a server may take that long to accept a message
 MAX_AGE_S = 5 * 86400.0  # Source: RFC 5321, section 4.5.4.1: give up after 4 to 5 days
 _FIRST_DELAY_S, _LONGEST_DELAY_S, _LONGEST_PAUSE_S = 60.0, 3600.0, 900.0
+_SPREAD = 0.1
 _LEAST_TIME_S = 0.5  # with less time left than this nothing more is begun
-# Plain ASCII and no leading dash: nothing that a server or a mail program could take for something else.
-_WORD = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"
-_ADDRESS = re.compile(rf"(?!-){_WORD}{{1,64}}(@[A-Za-z0-9.\-_\[\]:]{{1,255}})?")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,14 @@ def queue_message(
     return True
 
 
-def send_due(state: Path, settings: Settings, now: float, deadline_s: float, only: str | None = None) -> Summary:
+def send_due(
+    state: Path,
+    settings: Settings,
+    now: float,
+    deadline_s: float,
+    only: str | None = None,
+    last_answer_s: float = LAST_ANSWER_S,
+) -> Summary:
     """
     Try to deliver every message that is due.
 
@@ -82,6 +88,7 @@ def send_due(state: Path, settings: Settings, now: float, deadline_s: float, onl
         now: The time, in seconds since 1970 UTC.
         deadline_s: The longest time for all of it; what is left waits.
         only: The Message-ID of the one message to try; None tries all.
+        last_answer_s: The longest time, beyond the deadline, for a mail server to accept what it has got.
 
     Raises:
         OSError: The spool cannot be written, or its file system has no locks.
@@ -92,7 +99,7 @@ def send_due(state: Path, settings: Settings, now: float, deadline_s: float, onl
     started = time.monotonic()
     try:
         with locked(state / "locks" / "outbox", min(deadline_s, settings.lock_timeout_s)):
-            return _Round(Spool.of(state), settings, now, started + deadline_s).run(only)
+            return _Round(Spool.of(state), settings, now, started + deadline_s, last_answer_s).run(only)
     except LockTimeoutError:
         return Summary(busy=True)
 
@@ -105,6 +112,7 @@ class _Round:
     settings: Settings
     now: float
     ends: float  # on the monotonic clock
+    last_answer_s: float
     sent: list[str] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -113,7 +121,7 @@ class _Round:
         """Send what is due and tell what came of it."""
         self.spool.sweep()
         pause = self.spool.pause()
-        if pause.channel == channel_of(self.settings) and self.now < pause.until:
+        if pause.channel == channel_of(self.settings) and self._is_ahead(pause.until, _LONGEST_PAUSE_S):
             self.troubles.append(f"nothing is sent for another {duration(pause.until - self.now)}: {pause.reason}")
         elif self.settings.mail != "none":
             self._send(only, pause)
@@ -151,8 +159,12 @@ class _Round:
             except SpoolError as error:
                 self._set_aside(error, path.stem)
                 continue
-            if item.next_at <= self.now:
+            if not self._is_ahead(item.next_at, _LONGEST_DELAY_S):
                 yield item
+
+    def _is_ahead(self, moment: float, longest_s: float) -> bool:
+        """Say whether a moment is still to come; one further off than any delay is left from a clock that was wrong."""
+        return self.now < moment <= self.now + longest_s * (1 + _SPREAD)
 
     def _try(self, item: Queued) -> None:
         """
@@ -191,7 +203,9 @@ class _Round:
         if mail == "maildir":
             maildir.deliver(self.spool.folder.parent / "mail", message, item.message_id)
             return replace(item, to=())
-        to = [address for address in item.to if _ADDRESS.fullmatch(address)]
+        if not item.mail_from:
+            item = _addressed(item, self.settings)
+        to = [address for address in item.to if is_address(address)]
         bad = [f"no mail address: {visible(address)!r}" for address in item.to if address not in to]
         if not to:
             raise DeliveryError(mail, "; ".join(bad) or "there is no recipient", permanent=True)
@@ -202,7 +216,7 @@ class _Round:
             return replace(item, to=(), refused=(*item.refused, *bad))
         from gpualert.notify import smtp  # costs 30 ms
 
-        refusals = smtp.deliver(self.settings.smtp, item.mail_from, to, message, limit_s)
+        refusals = smtp.deliver(self.settings.smtp, item.mail_from, to, message, limit_s, self.last_answer_s)
         said = [f"{refusal.address}: {refusal.reason}" for refusal in refusals if refusal.permanent]
         later = [refusal for refusal in refusals if not refusal.permanent]
         return replace(
@@ -218,7 +232,8 @@ class _Round:
             self._give_up(item, f"not delivered within {duration(MAX_AGE_S)}; the last reason: {error.reason}")
             return
         tries = item.tries + 1
-        next_at = self.now + _delay_s(item.name, tries, _LONGEST_DELAY_S)
+        as_after = 20 if isinstance(error, UnansweredError) else tries  # it may have arrived: the longest delay at once
+        next_at = self.now + _delay_s(item.name, as_after, _LONGEST_DELAY_S)
         self.spool.update(replace(item, tries=tries, next_at=next_at, last_error=error.reason))
 
     def _give_up(self, item: Queued, reason: str) -> None:
@@ -256,7 +271,15 @@ def channel_of(settings: Settings) -> str:
 def _delay_s(key: str, tries: int, longest_s: float) -> float:
     """Return the wait after that many tries: doubling, up to `longest_s`, and spread by a fifth so that none gather."""
     spread = hashlib.sha256(f"{key} {tries}".encode()).digest()[0] / 255  # the same when asked again
-    return min(_FIRST_DELAY_S * 2.0 ** min(tries - 1, 20), longest_s) * (0.9 + 0.2 * spread)
+    return min(_FIRST_DELAY_S * 2.0 ** min(tries - 1, 20), longest_s) * (1 - _SPREAD + 2 * _SPREAD * spread)
+
+
+def _addressed(item: Queued, settings: Settings) -> Queued:
+    """Return a message that was queued while the settings were broken with the sender and recipients of today's."""
+    from gpualert.notify.message import envelope  # costs 20 ms
+
+    sent_by = envelope(settings, item.to)
+    return replace(item, mail_from=sent_by.mail_from, to=sent_by.to)
 
 
 def _without_attachments(message: bytes) -> bytes | None:

@@ -17,10 +17,8 @@ from gpualert.bounded import within
 from gpualert.config import Smtp, read_password
 from gpualert.display import shorten, visible
 from gpualert.errors import ConfigError, DeliveryError
-from gpualert.notify import ChannelError
+from gpualert.notify import ChannelError, UnansweredError
 
-# The server has the whole message and may be about to accept it: hanging up now would mean to send it twice.
-LAST_ANSWER_S = 10.0
 _CHUNK_BYTES = 64 * 1024
 _LOGIN_CODES = (530, 534, 535, 538)  # Source: RFC 4954, section 6
 _TOO_LARGE = re.compile(r"\b5\.3\.4\b|size (?:exceed|limit)|too (?:large|big)", re.IGNORECASE)
@@ -36,7 +34,9 @@ class Refusal:
     permanent: bool
 
 
-def deliver(settings: Smtp, mail_from: str, to: Sequence[str], message: bytes, limit_s: float) -> tuple[Refusal, ...]:
+def deliver(
+    settings: Smtp, mail_from: str, to: Sequence[str], message: bytes, limit_s: float, last_answer_s: float
+) -> tuple[Refusal, ...]:
     """
     Hand a message to the mail server; it is accepted for all recipients but those returned.
 
@@ -45,17 +45,19 @@ def deliver(settings: Smtp, mail_from: str, to: Sequence[str], message: bytes, l
         mail_from: The envelope's sender.
         to: The recipients.
         message: The message, with CRLF.
-        limit_s: The longest time until the message has been sent; its acceptance may take `LAST_ANSWER_S` more.
+        limit_s: The longest time until the message has been sent.
+        last_answer_s: The longest time that its acceptance may take then.
 
     Raises:
         ChannelError: The server cannot be used: unreachable, too slow, login refused, no TLS.
+        UnansweredError: It has the whole message and did not answer.
         DeliveryError: It refused the message for all recipients, for now or for good.
     """
     watch = _Watch(limit_s)
     try:
         with _session(settings, watch) as server:
             try:
-                return _transact(server, mail_from, to, message, watch)
+                return _transact(server, mail_from, to, message, watch, last_answer_s)
             except (OSError, ValueError, smtplib.SMTPException) as error:  # perhaps this very message breaks the server
                 raise DeliveryError("smtp", f"lost while sending: {_words(error, watch)}") from error
     except (OSError, ValueError, smtplib.SMTPException, ConfigError) as error:
@@ -83,6 +85,7 @@ class _Watch:
     def allow(self, seconds: float) -> None:
         """Hang up that many seconds from now, and no earlier."""
         self._timer.cancel()
+        self.limit_s = seconds
         self._timer = self._started(seconds)
 
     def stop(self) -> None:
@@ -182,7 +185,7 @@ def _own_name(connection: socket.socket) -> str:
 
 
 def _transact(
-    server: smtplib.SMTP, mail_from: str, to: Sequence[str], message: bytes, watch: _Watch
+    server: smtplib.SMTP, mail_from: str, to: Sequence[str], message: bytes, watch: _Watch, last_answer_s: float
 ) -> tuple[Refusal, ...]:
     """Send one message; returns as soon as the server has accepted it."""
     options = _size_option(server, message)
@@ -196,9 +199,27 @@ def _transact(
     for at in range(0, len(stuffed), _CHUNK_BYTES):  # a time-out for each piece, not for all of it
         server.send(stuffed[at : at + _CHUNK_BYTES])
     server.send(b".\r\n" if message.endswith(b"\r\n") else b"\r\n.\r\n")
-    watch.allow(LAST_ANSWER_S)
-    _expect(server.getreply(), "the message")
+    _expect(_last_answer(server, watch, last_answer_s), "the message")
     return tuple(refused)
+
+
+def _last_answer(server: smtplib.SMTP, watch: _Watch, limit_s: float) -> tuple[int, bytes]:
+    """
+    Wait for the answer to the whole message: hanging up on a server that is about to accept it would send it twice.
+
+    Raises:
+        UnansweredError: It did not come in time.
+    """
+    watch.allow(limit_s)
+    if server.sock:
+        server.sock.settimeout(None)  # only the watch hangs up now
+    try:
+        return server.getreply()
+    except (OSError, smtplib.SMTPException) as error:
+        if watch.expired:
+            reason = f"the server has the whole message, and {_words(error, watch)} to it; it may arrive all the same"
+            raise UnansweredError("smtp", reason) from error
+        raise
 
 
 def _size_option(server: smtplib.SMTP, message: bytes) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -25,6 +26,7 @@ from gpualert.model import SCHEMA
 
 _STATE_BYTES = 1 << 20
 _MESSAGE_BYTES = 1 << 30
+_DRAFT_AGE_S = 3600.0  # `write_atomically` needs its draft for seconds
 
 
 class SpoolError(GpualertError):
@@ -54,7 +56,8 @@ class Queued:
     The state of one message.
 
     Attributes:
-        mail_from, to: The envelope; `to` shrinks when only some recipients took the message.
+        mail_from, to: The envelope; `to` shrinks when only some recipients took the message.  While the settings are
+            broken nobody knows it: `mail_from` is "" then, and `to` what the run itself asked for.
         run_path: The run it speaks of; "" where there is none.
         queued_at, next_at: When it came, and from when on it may be tried.
         tries: How often it was tried.
@@ -182,6 +185,10 @@ class Spool:
 
     def sweep(self) -> None:
         """Finish what a killed sender left half done: its claim or its verdict stands, the message still lies here."""
+        for draft in self.folder.glob(".*.[0-9]*"):
+            with suppress(OSError):
+                if time.time() - draft.stat().st_mtime > _DRAFT_AGE_S:
+                    draft.unlink()
         for path in self.folder.glob("[!.]*.eml"):
             state = f"{path.stem}.json"
             if not (self.folder / state).exists():
