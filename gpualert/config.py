@@ -45,7 +45,7 @@ def load_settings_or_defaults(environ: Mapping[str, str] = os.environ) -> tuple[
     """
     Read the settings; where they are broken return the defaults and the error.
 
-    The defaults deliver to the maildir of the right state folder: a broken file never costs the verdict.
+    A broken file never costs the verdict; but nothing may be sent by these defaults, for they name another channel.
     """
     try:
         return load_settings(environ), None

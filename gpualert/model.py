@@ -159,7 +159,7 @@ class Options:
     attach: tuple[str, ...] = ()
     mail: bool = True
     log: bool = True
-    longer_than_s: float = 0.0
+    longer_than_s: float | None = None
     timeout_s: float | None = None
 
 

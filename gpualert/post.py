@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpualert.claims import Claims
 from gpualert.collect import duration_s
 from gpualert.config import Settings, load_settings_or_defaults
-from gpualert.errors import GpualertError, LockTimeoutError
+from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
 from gpualert.files import read_regular, write_atomically
 from gpualert.findings import Findings, find_out, load, save
 from gpualert.jsonfiles import plain, write_json
@@ -28,9 +29,13 @@ from gpualert.rundir import read_run
 from gpualert.settle import LIMIT_S, Logs, settle
 from gpualert.standing import Standing, standing
 
+if TYPE_CHECKING:
+    from gpualert.sending import Sender
+
 # Where the scheduler kills what a job leaves behind, the job's end waits for us.
 _WAIT_SETTLE_S = 4.0
 _WAIT_SEND_S = 5.0
+_WAIT_LAST_ANSWER_S = 10.0
 _SEND_S = 60.0
 _MESSAGE_LIMIT_BYTES = 1 << 30
 _SHIM_ONLY = (".live", ".stdout", ".stderr", ".stdout.cap", ".stderr.cap", ".wait", ".modes")
@@ -82,10 +87,10 @@ def post(
     claims = Claims.of(path)
     try:
         with claims.held(min(settings.lock_timeout_s, 1.0) if wait else settings.lock_timeout_s):
-            steps = _Steps(run, state, claims, settings, wait, environ)
+            steps = _Steps(run, state, claims, settings, trouble, wait, environ)
             if not claims.has(steps.marker("done")):
                 if trouble:
-                    note(path, f"{trouble}; the defaults are used")
+                    note(path, f"{trouble}; the defaults are used, and no message is sent until it is mended")
                 steps.go(until_verdict)
     except LockTimeoutError:
         return  # whoever holds it does all of this
@@ -99,6 +104,7 @@ class _Steps:
     standing: Standing
     claims: Claims
     settings: Settings
+    trouble: ConfigError | None
     wait: bool
     environ: Mapping[str, str] | None
 
@@ -140,10 +146,17 @@ class _Steps:
 
         message = self._message(findings, logs, inner)
         sender = Sender(self.run, findings.verdict, self.settings)
-        sender.queue(message)
+        troubles = [*sender.queue(message, addressed=not self.trouble)]
         self.claims.mark(self.marker("queued"))
-        for trouble in sender.send(_WAIT_SEND_S if self.wait else _SEND_S, others_too=not self.wait):
+        if not self.trouble:  # else nobody knows the channel, and a tick sends it once the settings are mended
+            troubles += self._send(sender)
+        for trouble in troubles:
             note(self.run.path, trouble)
+
+    def _send(self, sender: Sender) -> list[str]:
+        if self.wait:
+            return sender.send(_WAIT_SEND_S, others_too=False, last_answer_s=_WAIT_LAST_ANSWER_S)
+        return sender.send(_SEND_S, others_too=True)
 
     def _decision(self) -> RetryDecision | None:
         """Say whether the run is tried again; None where nobody asked for that."""
@@ -179,7 +192,8 @@ def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settin
     Args:
         inner_failed: Whether a run inside it failed, which is worth a message even if it succeeded itself.
     """
-    lasted_s, longer_than_s = duration_s(run), run.options.longer_than_s or settings.longer_than_s
+    lasted_s, asked_s = duration_s(run), run.options.longer_than_s
+    longer_than_s = settings.longer_than_s if asked_s is None else asked_s
     if is_inner(run):
         return "the run that it is part of reports it"
     if not run.options.mail:

@@ -133,7 +133,7 @@ class _Reader:
             attach=tuple(value for key, value in pairs if key == "attach"),
             mail=record.integer("mail", 1) != 0,
             log=record.integer("log", 1) != 0,
-            longer_than_s=record.seconds("longer_than_s") or 0.0,
+            longer_than_s=record.seconds("longer_than_s"),
             timeout_s=record.seconds("timeout_s"),
         )
 

@@ -12,7 +12,7 @@ from gpualert.errors import GpualertError
 from gpualert.files import make_private_folder
 from gpualert.model import Run, Verdict
 from gpualert.notify.message import envelope, message_id
-from gpualert.notify.outbox import queue_message, send_due
+from gpualert.notify.outbox import LAST_ANSWER_S, queue_message, send_due
 from gpualert.notify.spool import Spool
 from gpualert.state import is_fallback, state_of
 
@@ -25,9 +25,15 @@ class Sender:
     verdict: Verdict
     settings: Settings
 
-    def queue(self, message: bytes) -> None:
+    def queue(self, message: bytes, *, addressed: bool) -> tuple[str, ...]:
         """
         Put the message into the spool, which takes each Message-ID once.
+
+        Args:
+            addressed: Whether the settings tell whom it goes to; where they are broken, those of the day it is sent do.
+
+        Returns:
+            A sentence for each recipient that is no address.
 
         Raises:
             OSError: The disk is full.
@@ -37,31 +43,34 @@ class Sender:
             self._state(),
             message,
             message_id=self._message_id(),
-            mail_from=sent_by.mail_from,
-            to=sent_by.to,
+            mail_from=sent_by.mail_from if addressed else "",
+            to=sent_by.to if addressed else self.run.options.to,
             now=time.time(),
             run_path=self.run.path,
         )
+        return sent_by.refused
 
-    def send(self, limit_s: float, *, others_too: bool) -> list[str]:
+    def send(self, limit_s: float, *, others_too: bool, last_answer_s: float = LAST_ANSWER_S) -> list[str]:
         """
         Try to deliver it.
 
         Args:
             limit_s: The longest time for it.
             others_too: Once it is delivered, try those that wait from before as well.
+            last_answer_s: The longest time, beyond the limit, for a mail server to accept what it has got.
 
         Returns:
             What went wrong, a sentence each; nothing when it is delivered.
         """
         ends = time.monotonic() + limit_s
         state, named = self._state(), self._message_id()
-        done = send_due(state, self.settings, time.time(), limit_s, only=named)
+        done = send_due(state, self.settings, time.time(), limit_s, named, last_answer_s)
         if named not in done.sent:
             # Where it does not wait any more, another process was quicker.
             return [trouble for trouble in (*done.dead, *done.troubles, why_waiting(state, named)) if trouble]
-        if done.waiting and others_too:
-            send_due(state, self.settings, time.time(), ends - time.monotonic())
+        left_s = ends - time.monotonic()
+        if done.waiting and others_too and left_s > 0:
+            send_due(state, self.settings, time.time(), left_s)
         return list(done.troubles)
 
     def _message_id(self) -> str:

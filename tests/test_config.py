@@ -217,7 +217,7 @@ def test_a_wrong_flag_is_refused_by_key() -> None:
         with_flags(Settings(), {"longer_than_s": "soon"})
 
 
-def test_a_broken_file_leaves_the_maildir_in_the_right_state_folder(user_file: Path, state: Path) -> None:
+def test_a_broken_file_leaves_the_defaults_with_the_right_state_folder(user_file: Path, state: Path) -> None:
     write(user_file, "mail: smtp\nto: a@b.org\nlog_lines: many\n")
     settings, error = load_settings_or_defaults()
     assert (settings.mail, settings.home) == ("maildir", state)

@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from outcomes import body, messages
+from outcomes import body, messages, tick_once
 from rundirs import NOW, RUN_ID, RunBuilder, gone_pid, record
+from smtp_server import MailServer
 
 from gpualert import tell
 from gpualert.claims import Claims
@@ -108,8 +109,12 @@ def test_no_message_is_sent_but_the_verdict_is_there(
     assert (path / "claims" / "ended-done").exists()
 
 
-def test_a_run_that_lasted_longer_than_asked_sends_its_message(make_run: RunBuilder, state: Path) -> None:
-    post(make_run(options={"longer_than_s": 99}))
+@pytest.mark.parametrize("longer_than_s", [0, 99])
+def test_a_run_that_lasted_longer_than_asked_sends_its_message_whatever_the_settings_say(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch, longer_than_s: int
+) -> None:
+    monkeypatch.setenv("GPUALERT_LONGER_THAN_S", "1h")
+    post(make_run(options={"longer_than_s": longer_than_s}))
     assert len(messages(state)) == 1
 
 
@@ -166,14 +171,44 @@ def test_until_verdict_stops_there_and_the_rest_follows(make_run: RunBuilder, st
     assert len(messages(state)) == 1
 
 
-def test_broken_settings_do_not_cost_the_message_and_are_written_down(
+def test_while_the_settings_are_broken_nothing_is_sent_and_once_mended_all_goes_where_they_say(
     make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GPUALERT_MAIL", "pigeon")
-    path = make_run()
-    post(path)
-    assert len(messages(state)) == 1
-    assert "GPUALERT_MAIL" in (path / "post.log").read_text()
+    path, asked = make_run(), make_run("20261129T145139Z-node03-3f9a1c2e", options={"to": "bob@x.org"})
+    with MailServer().running() as server:
+        for name, value in {"HOST": "127.0.0.1", "PORT": str(server.port), "SECURITY": "none"}.items():
+            monkeypatch.setenv(f"GPUALERT_SMTP_{name}", value)
+        monkeypatch.setenv("GPUALERT_TO", "ann@x.org")
+        monkeypatch.setenv("GPUALERT_FROM", "me@x.org")
+        monkeypatch.setenv("GPUALERT_MAIL", "pigeon")
+        post(path)
+        post(asked)
+        ticked = subprocess.run(python_command("tick"), stderr=subprocess.PIPE, check=False)
+        assert (path / "verdict.json").exists() and (path / "claims" / "ended-done").exists()
+        assert "GPUALERT_MAIL" in (path / "post.log").read_text()
+        (line,) = ticked.stderr.decode().splitlines()
+        assert "GPUALERT_MAIL" in line and "no message is sent" in line
+        assert (server.received, messages(state)) == ([], [])
+        monkeypatch.setenv("GPUALERT_MAIL", "smtp")
+        assert tick_once(state) == []
+        assert [(got.mail_from, got.to) for got in server.received] == [
+            ("me@x.org", ["ann@x.org"]),
+            ("me@x.org", ["bob@x.org"]),
+        ]
+    assert messages(state) == []
+
+
+@pytest.mark.parametrize("bad", ["bob@", "<", '"', "not an address"])
+def test_a_recipient_that_is_no_address_is_named_and_costs_neither_the_report_nor_the_others(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    monkeypatch.setenv("GPUALERT_TO", "ann@x.org")
+    alone = make_run(options={"to": bad})
+    beside = make_run("20261129T145139Z-node03-3f9a1c2e", options=[("to", bad), ("to", "b@x.org, c@x.org")])
+    for path in (alone, beside):
+        post(path)
+        assert f"no mail address: {bad!r}" in (path / "post.log").read_text()
+    assert [mail["To"] for mail in messages(state)] == ["ann@x.org", "b@x.org, c@x.org"]
 
 
 def test_a_sites_broken_rule_does_not_cost_the_verdict_and_is_said(

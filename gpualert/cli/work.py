@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import click
 
@@ -50,7 +51,8 @@ def tick() -> int:
     complaints: list[str] = []
     settings, trouble = load_settings_or_defaults()
     if trouble:
-        complaints.append(str(trouble))
+        complaints.append(f"{trouble}; no message is sent until it is mended")
+        settings = replace(settings, mail="none")
     tick_once(state_folders(settings.home), settings, complaints.append)
     for complaint in complaints:
         click.echo(f"gpualert: {visible(complaint)}", err=True)
