@@ -178,7 +178,7 @@ def build_report(
         notes=() if withheld else clean.each(verdict.notes),
         not_read=clean.each(verdict.not_read),
         excerpts=() if withheld else tuple(clean.excerpt(window) for window in windows),
-        inner=tuple(_inner(clean, *pair) for pair in inner[:_MOST_INNER]),
+        inner=tuple(_inner(clean, *pair, withheld) for pair in inner[:_MOST_INNER]),
         attached=tuple(_file(clean, artifact) for artifact in artifacts if artifact.attached),
         left_out=tuple(_file(clean, artifact) for artifact in artifacts if not artifact.attached),
         facts=tuple(_facts(clean, run, zone)),
@@ -203,9 +203,9 @@ def _runner_up(clean: Cleaner, verdict: Verdict) -> Iterable[Point]:
     return (_point(clean, other.evidence, other.failure_class) for other in verdict.runners_up[:_MOST_RUNNERS_UP])
 
 
-def _inner(clean: Cleaner, run: Run, verdict: Verdict) -> Point:
-    withheld = not run.options.log or not verdict.evidence
-    text = "" if withheld else clean.evidence(verdict.evidence[0])
+def _inner(clean: Cleaner, run: Run, verdict: Verdict, withheld: bool) -> Point:
+    silent = withheld or not run.options.log or not verdict.evidence
+    text = "" if silent else clean.evidence(verdict.evidence[0])
     return Point(f"{clean.text(outcome(verdict))}: {_whereabouts(clean, run)}", clean.text(str(run.path)), text)
 
 

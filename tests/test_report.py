@@ -278,3 +278,10 @@ def test_html_loads_nothing_and_needs_no_style_sheet_or_script():
 
 def test_an_empty_log_is_called_empty():
     assert "(empty)" in render.text(a_report(windows=[Window("End of output.log", b"", 1, (1, 0))]))
+
+
+def test_no_log_keeps_the_log_lines_of_inner_runs_back_too():
+    verdict = a_verdict(evidence=(an_evidence(text="inner error"),))
+    report = a_report(a_run(options=Options(log=False)), a_success(), inner=[(a_run(name="inner"), verdict)])
+    assert "inner on node03" in render.text(report)
+    assert "inner error" not in render.text(report) + render.html(report)
