@@ -466,3 +466,20 @@ def test_the_list_holds_everything_but_the_bytes(job: Job) -> None:
         "omitted_lines": 0,
         "redactions": 0,
     }
+
+
+# --- what is ours ---
+
+
+@pytest.mark.parametrize("globs", [(), ("state/runs/r2/*",), ("**/*.log",), ("state/history.jsonl",)], ids=str)
+def test_other_runs_in_the_jobs_folder_are_never_sent(job: Job, tmp_path: Path, globs: tuple[str, ...]) -> None:
+    job.path = job.cwd / "state" / "runs" / "r1"
+    for name in ("runs/r2/output.log", "runs/r2/loss.csv", "outbox/m.txt", "mail/new/m.txt", "history.jsonl"):
+        job.write(f"state/{name}", b"another run\n")
+    assert not [name for name, file in job.collect(attach=globs).items() if name.startswith("state/") and file.path]
+
+
+def test_the_configured_state_folder_is_not_sent_even_behind_a_link(job: Job, tmp_path: Path) -> None:
+    job.write("home/runs/r2/loss.csv"), job.write("loss.csv")
+    (tmp_path / "link").symlink_to(job.cwd / "home")
+    assert list(job.collect(Settings(home=tmp_path / "link"))) == ["output.log", "loss.csv"]

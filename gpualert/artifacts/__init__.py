@@ -18,10 +18,13 @@ from gpualert.files import open_regular
 from gpualert.model import SCHEMA, Artifact, LogFile, Run
 from gpualert.quota import Budget, encoded_size, packing_order
 from gpualert.settings import Settings
+from gpualert.state import state_folders, state_of
 
 MAX_UNASKED = 20  # attachments that nobody named
 MAX_LISTED = 30  # files that are named although they do not go along
 _SEARCH_LIMIT_S = 10.0  # on a file system that does not answer
+
+_OURS = ("runs", "outbox", "mail", "locks", "history.jsonl")  # in a state folder
 
 NO_LOG = "not sent: --no-log"
 _NO_ROOM = "too large for what is left of the budget"
@@ -122,13 +125,21 @@ def _search(run: Run, logs: Sequence[LogFile], settings: Settings, now: float) -
         globs=(*settings.attach.globs, *run.options.attach),
         started_at=run.start.started_at,
         ended_at=run.exit.ended_at if run.exit else now,
+        ours=_our_places(run, settings),
     )
     try:
         found, skipped = within(_SEARCH_LIMIT_S, lambda: find_changed(search))
     except TimeoutError:
         return [], [Skipped(run.cwd, f"not looked at: no answer within {_SEARCH_LIMIT_S:g} s")]
     own = {identity for log in logs if (identity := _identity(log))}
-    return [file for file in found if file.identity not in own and not file.path.is_relative_to(run.path)], skipped
+    return [file for file in found if file.identity not in own], skipped
+
+
+def _our_places(run: Run, settings: Settings) -> tuple[Path, ...]:
+    """Return what is ours and not the job's, without links: other runs, with their logs, may lie in its folder."""
+    states = [state_of(run.path), *state_folders(settings.home)]
+    inside = [state / name for state in states for name in _OURS]
+    return tuple(dict.fromkeys(path.resolve() for path in (run.path, *inside)))
 
 
 def _identity(log: LogFile) -> tuple[int, int] | None:

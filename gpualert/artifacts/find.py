@@ -35,12 +35,18 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Search:
-    """Where to look, and the window of time in which a file must have changed."""
+    """
+    Where to look, and the window of time in which a file must have changed.
+
+    Attributes:
+        ours: Folders and files that are never looked at, nor what is in them; without links.
+    """
 
     cwd: str
     globs: tuple[str, ...]
     started_at: float
     ended_at: float
+    ours: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,9 @@ class Found:
 
 @dataclass
 class _Bounds:
-    """What is left of a search, and what it could not look at."""
+    """What is left of a search, what is not its business, and what it could not look at."""
 
+    ours: tuple[Path, ...] = ()
     entries: int = MAX_ENTRIES
     deadline_s: float = field(default_factory=lambda: time.monotonic() + MAX_SEARCH_S)
     skipped: list[Skipped] = field(default_factory=list)
@@ -99,7 +106,7 @@ class _Bounds:
 
 def find_changed(search: Search) -> tuple[list[Found], list[Skipped]]:
     """Return what changed below the job's folder and what the globs name, and what could not be looked at."""
-    bounds = _Bounds()
+    bounds = _Bounds(search.ours)
     found = {file.path: file for file in _below_cwd(search, bounds)}
     for pattern in dict.fromkeys(search.globs):
         found.update((file.path, file) for file in _matching(search, pattern, bounds))
@@ -175,6 +182,10 @@ def _walk(folder: int, shown: Path, search: Search, bounds: _Bounds, depth: int)
 
 
 def _entries(folder: int, shown: Path, bounds: _Bounds) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in an open folder, but for what is ours."""
+    if any(shown.is_relative_to(place) for place in bounds.ours):
+        return
+    ours = {place.name for place in bounds.ours if place.parent == shown}
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number == MAX_FOLDER_ENTRIES:
@@ -183,7 +194,8 @@ def _entries(folder: int, shown: Path, bounds: _Bounds) -> Iterator[os.DirEntry[
             if not bounds.spend():
                 bounds.skip(str(shown), "not wholly looked at, nor what follows: there is too much")
                 return
-            yield entry
+            if entry.name not in ours:
+                yield entry
 
 
 @contextmanager
