@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert.errors import LockTimeoutError
-from gpualert.files import make_private_folder
+from gpualert.files import make_private_folder, open_append
 
 # Source: flock(2), and what NFS, Lustre and overlay file systems answer.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -113,8 +114,15 @@ class Claims:
         Raises:
             LockTimeoutError, OSError: As `locked`.
         """
-        with locked(self.folder / "lock", timeout_s):
+        try:
+            release = _acquire(self.folder / "lock", timeout_s)
+        except OSError:
+            self.count("tries")  # it counts, so that a tick gives up at last
+            raise
+        try:
             yield
+        finally:
+            release()
 
     def has(self, step: str) -> bool:
         """Say whether a step is done."""
@@ -122,7 +130,7 @@ class Claims:
 
     def mark(self, step: str) -> None:
         """Remember, through a crash of the machine too, that a step is done."""
-        fd = os.open(self.folder / step, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = open_append(self.folder / step)
         try:
             os.fsync(fd)
         finally:
@@ -130,7 +138,7 @@ class Claims:
 
     def count(self, what: str) -> int:
         """Count one more `what`, such as a try at the whole; return how many there were before."""
-        fd = os.open(self.folder / what, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = open_append(self.folder / what)
         try:
             os.write(fd, b".")
             return os.fstat(fd).st_size - 1
@@ -158,11 +166,12 @@ def is_done(run_path: Path, step: str) -> bool:
 
 
 def tries(run_path: Path) -> int:
-    """Return how often somebody began to work on a run."""
+    """Return how often somebody began to work on a run; enough to give it up where that cannot be counted."""
     try:
-        return (run_path / "claims" / "tries").stat().st_size
+        found = (run_path / "claims" / "tries").lstat()
     except OSError:
         return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else MAX_TRIES
 
 
 def is_due(run_path: Path, now: float | None = None) -> bool:

@@ -13,6 +13,7 @@ from gpualert.errors import UnsafeFileError
 
 # A link is refused and a FIFO does not make us wait for its writer.
 _SUSPICIOUS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ADDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def open_regular(path: Path | str, *, dir_fd: int | None = None, shown: Path | None = None) -> int:
@@ -39,6 +40,22 @@ def open_regular(path: Path | str, *, dir_fd: int | None = None, shown: Path | N
     if reason:
         os.close(fd)
         raise UnsafeFileError(shown, reason)
+    return fd
+
+
+def open_append(path: Path) -> int:
+    """
+    Open a regular file of our own for adding to it, a private new one where there is none; return its descriptor.
+
+    Raises:
+        UnsafeFileError: It is a FIFO that somebody reads, a device, or belongs to another user.
+        OSError: It is a link, a folder, a FIFO that nobody reads, or cannot be made.
+    """
+    fd = os.open(path, _ADDING, 0o600)
+    reason = _objection(os.fstat(fd))
+    if reason:
+        os.close(fd)
+        raise UnsafeFileError(path, reason)
     return fd
 
 

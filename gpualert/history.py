@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpualert.files import open_regular
+from gpualert.files import open_append, open_regular
 from gpualert.model import SCHEMA
 
 
@@ -17,11 +17,10 @@ def remember(state: Path, run_id: str, what: Mapping[str, Any]) -> None:
     Add one line to the history of a state folder.
 
     Raises:
-        OSError: It cannot be written; the run must stay then.
+        OSError, UnsafeFileError: It cannot be written; the run must stay then.
     """
     line = json.dumps({"schema": SCHEMA, "run_id": run_id, **what}, ensure_ascii=True, separators=(",", ":"))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(state / "history.jsonl", flags, 0o600)
+    fd = open_append(state / "history.jsonl")
     try:
         # One write: lines of two processes do not mix.
         os.write(fd, line.encode("ascii") + b"\n")
@@ -45,7 +44,7 @@ def read_history(state: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             try:
                 found = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(found, dict) and found.get("run_id") not in seen:
                 seen.add(str(found.get("run_id")))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpualert.claims import MAX_TRIES, Claims, is_done, is_due, locked, tries
-from gpualert.errors import LockTimeoutError
+from gpualert.errors import LockTimeoutError, UnsafeFileError
+from gpualert.files import open_append
 from gpualert.history import read_history, remember
 
 HOLDER = """
@@ -92,3 +93,26 @@ def test_history_keeps_one_line_a_run_and_skips_what_a_crash_cut_off(tmp_path: P
     lines = list(read_history(tmp_path))
     assert [(line["run_id"], line.get("class")) for line in lines] == [("a", "cuda_oom"), ("b", None)]
     assert lines[1]["command"] == "line\nbreak \udcff"
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["nobody reads it", "somebody reads it"])
+def test_a_fifo_in_place_of_a_file_of_ours_is_refused_at_once(tmp_path: Path, is_read: bool) -> None:
+    claims = Claims.of(tmp_path)
+    for path in (claims.folder / "tries", claims.folder / "sent", tmp_path / "history.jsonl"):
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if is_read else None
+        with pytest.raises((OSError, UnsafeFileError)):
+            open_append(path)
+        if reader is not None:
+            os.close(reader)
+    with pytest.raises((OSError, UnsafeFileError)):
+        claims.count("tries")
+    with pytest.raises((OSError, UnsafeFileError)):
+        claims.mark("sent")
+    with pytest.raises((OSError, UnsafeFileError)):
+        remember(tmp_path, "a", {})
+
+
+def test_a_run_whose_tries_cannot_be_counted_is_given_up(tmp_path: Path) -> None:
+    os.mkfifo(Claims.of(tmp_path).folder / "tries")
+    assert tries(tmp_path) == MAX_TRIES
