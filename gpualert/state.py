@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from gpualert.errors import GpualertError, UnsafeFileError
 from gpualert.files import open_folder
 
+STAMP_LENGTH = len("20261129T145138Z")  # of a run's name: the second of its start
 _NEAR_NAMES = 5
 # Where the shim goes when the state folder cannot be used, beside $TMPDIR.
 FALLBACK_PLACES = ("/tmp", "/dev/shm")
@@ -63,9 +66,19 @@ def state_of(run_path: Path) -> Path:
 
 
 def run_paths(folders: Iterable[Path]) -> list[Path]:
-    """Return every run directory, oldest first; the names sort by time."""
+    """Return every run directory, oldest first: the names begin with the second, within one their files decide."""
     found = [path for folder in folders for path in _children(folder / "runs") if not path.name.startswith(".")]
-    return sorted(found, key=lambda path: path.name)
+    alike = Counter(path.name[:STAMP_LENGTH] for path in found)
+    ties = {path: _began_at(path) for path in found if alike[path.name[:STAMP_LENGTH]] > 1}
+    return sorted(found, key=lambda path: (path.name[:STAMP_LENGTH], ties.get(path, 0), path.name))
+
+
+def _began_at(run_path: Path) -> int:
+    """Return when a run began by the clock of its file system, in ns; 0 where it is gone."""
+    for path in (run_path / "start", run_path):
+        with suppress(OSError):
+            return path.lstat().st_mtime_ns
+    return 0
 
 
 def _children(folder: Path) -> list[Path]:

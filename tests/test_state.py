@@ -66,3 +66,12 @@ def test_a_word_that_several_runs_have_is_refused(make_run: RunBuilder, state: P
 def test_without_any_run_the_last_is_missing(state: Path) -> None:
     with pytest.raises(NoSuchRunError, match="cannot find run 'last': no such run; see: gpualert runs"):
         find_run("last", [state])
+
+
+def test_runs_of_one_second_are_in_the_order_of_their_start(make_run: RunBuilder, state: Path) -> None:
+    names = ["20261129T145138Z-node03-ffffffff", "20261129T145138Z-node03-00000000", "20261129T145138Z-a-11111111"]
+    paths = [make_run(name) for name in names]
+    for seconds, path in enumerate(paths):
+        os.utime(path / "start", (seconds, seconds))
+    assert run_paths([state]) == paths
+    assert find_run("last", [state]) == paths[-1]
