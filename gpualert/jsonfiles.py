@@ -46,7 +46,10 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         OSError, UnsafeFileError, ValueError: It is missing, unsafe or no object.
     """
-    found = json.loads(read_regular(path, _LIMIT_BYTES))
+    try:
+        found = json.loads(read_regular(path, _LIMIT_BYTES))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(found, dict):
         raise ValueError("it is no object")
     return found

@@ -82,7 +82,8 @@ def remove(run: Kept, state: Path) -> None:
         OSError: The history cannot be written, or the run not moved; it is still there.
     """
     verdict, evidence = _json(run.path / "verdict.json"), _json(run.path / "evidence.json")
-    facts = evidence.get("facts") or {}
+    facts = evidence.get("facts")
+    facts = facts if isinstance(facts, dict) else {}
     remember(
         state,
         run.path.name,

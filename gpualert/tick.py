@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
-from gpualert.errors import GpualertError, LockTimeoutError, RunDirError
-from gpualert.files import make_private_folder
+from gpualert.errors import GpualertError, LockTimeoutError, RunDirError, UnsafeFileError
+from gpualert.files import make_private_folder, open_append
 from gpualert.model import Run
 from gpualert.places import python_command
 from gpualert.prune import prune
@@ -24,7 +25,7 @@ from gpualert.state import run_paths
 LIMIT_S = 50.0
 UNKNOWN_AFTER_S = 24 * 3600.0
 STUCK_S = 3600.0
-_POST_LIMIT_S = 180.0
+_POST_LIMIT_S = 900.0  # a mail server may take 600 s to accept what it has got; killed before, it would be sent twice
 _LOST_GRACE_S = 0.5
 _PRUNE_EVERY_S = 3600.0
 
@@ -53,13 +54,14 @@ def tick(
         complain: Takes each line that a person should see; cron mails it.
     """
     until = time.monotonic() + limit_s
+    folders = list(folders)
     for state in folders:
         if not (state / "runs").is_dir():
             continue
         try:
             make_private_folder(state / "locks")
             with locked(state / "locks" / "tick", 0):
-                _tick(state, settings, complain, until)
+                _tick(state, folders, settings, complain, until)
                 (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
         except LockTimeoutError:
             _complain_if_none_ends(state, complain)
@@ -77,14 +79,16 @@ def _complain_if_none_ends(state: Path, complain: Callable[[str], None]) -> None
             complain(f"no tick has ended in '{state}' for an hour: some file system or mail server does not answer")
 
 
-def _tick(state: Path, settings: Settings, complain: Callable[[str], None], until: float) -> None:
+def _tick(
+    state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None], until: float
+) -> None:
     for due in _confirmed(find_due(state, complain)):
         if time.monotonic() >= until:
             break
         _post(due, complain)
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time_to_prune(state):
-        _prune(state, settings, complain)
+        _prune(state, folders, settings, complain)
 
 
 def find_due(state: Path, complain: Callable[[str], None], now: float | None = None) -> list[Due]:
@@ -109,7 +113,7 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
 
 def _complain_if_stuck(path: Path, complain: Callable[[str], None], now: float) -> None:
     """Complain, once, about a process that works on a report for so long that it will never end."""
-    with suppress(OSError):
+    with suppress(OSError, UnsafeFileError):
         if now - (path / "claims" / "tries").stat().st_mtime > STUCK_S and not is_done(path, "stuck"):
             complain(f"the report of run '{path}' does not end: some file system or driver does not answer")
             Claims.of(path).mark("stuck")
@@ -150,7 +154,7 @@ def _last_sign_at(run: Run) -> float:
 def _park(path: Path, reason: str, complain: Callable[[str], None]) -> None:
     """Leave a run alone from now on; the complaint comes first, so that it is never lost."""
     complain(reason)
-    with suppress(OSError):
+    with suppress(OSError, UnsafeFileError):
         Claims.of(path).mark(PARKED)
 
 
@@ -170,14 +174,21 @@ def _post(due: Due, complain: Callable[[str], None]) -> None:
     flags = ["--unknown"] if due.standing is Standing.UNKNOWN else []
     command = python_command("post", *flags, str(due.run.path))
     try:
-        log = os.open(due.run.path / "post.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(log, "ab") as stderr:
+        with os.fdopen(_open_post_log(due.run.path), "ab") as stderr:
             nothing = subprocess.DEVNULL
             subprocess.run(command, stdin=nothing, stdout=nothing, stderr=stderr, timeout=_POST_LIMIT_S, check=False)
     except OSError as error:
         complain(f"cannot report run '{due.run.path}': {error.strerror or error}")
     except subprocess.TimeoutExpired:
         complain(f"the report of run '{due.run.path}' took longer than {_POST_LIMIT_S:g} s; it is tried again later")
+
+
+def _open_post_log(run_path: Path) -> int:
+    """Open the run's post.log; where it is no file of ours the report is made without it."""
+    try:
+        return open_append(run_path / "post.log")
+    except (OSError, UnsafeFileError):
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
 
 def _deliver(state: Path, settings: Settings, complain: Callable[[str], None], until: float) -> None:
@@ -202,25 +213,30 @@ def _is_time_to_prune(state: Path) -> bool:
     return True
 
 
-def _prune(state: Path, settings: Settings, complain: Callable[[str], None]) -> None:
+def _prune(state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None]) -> None:
     try:
-        prune_state(state, settings.prune, time.time())
+        prune_state(state, settings.prune, time.time(), folders)
     except (GpualertError, OSError) as error:
         complain(f"cannot remove old runs in '{state}': {error}")
 
 
-def prune_state(state: Path, policy: Prune, now: float) -> list[Path]:
+def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] = ()) -> list[Path]:
     """
-    Remove the old runs of a state folder, and what the spool remembers of their messages.
+    Remove the old runs of a state folder, and what the spools remember of their messages.
+
+    Args:
+        folders: All state folders: the message about a run in a fallback folder waits in the outbox at home.
 
     Raises:
-        OSError: The history cannot be written.
+        OSError, UnsafeFileError: The history cannot be written.
     """
-    waiting = {path.name for path in (state / "outbox").glob("*.json")}
+    outboxes = [folder / "outbox" for folder in dict.fromkeys([state, *folders])]
+    waiting = {path.name for outbox in outboxes for path in outbox.glob("*.json")}
     removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
     for path in removed:
-        for memory in (state / "outbox" / "sent").glob(f"{path.name}.*.json"):
-            memory.unlink(missing_ok=True)
+        for outbox in outboxes:
+            for memory in (outbox / "sent").glob(f"{glob.escape(path.name)}.*.json"):
+                memory.unlink(missing_ok=True)
     return removed
 
 

@@ -15,6 +15,7 @@ from rundirs import NOW, RUN_ID, RunBuilder, record
 from gpualert.claims import MAX_TRIES, Claims, locked
 from gpualert.config import Prune
 from gpualert.history import read_history
+from gpualert.listing import entry
 from gpualert.places import python_command
 from gpualert.post import post
 from gpualert.prune import Kept, prune, to_remove
@@ -28,8 +29,8 @@ DAY_S = 86400.0
 def aged(path: Path, age_s: float) -> Path:
     """Make all of a run look that old."""
     then = time.time() - age_s
-    for entry in [*path.rglob("*"), path]:
-        os.utime(entry, (then, then))
+    for file in [*path.rglob("*"), path]:
+        os.utime(file, (then, then))
     return path
 
 
@@ -244,3 +245,52 @@ def test_a_run_that_ends_while_it_looks_lost_is_reported_as_ended(make_run: RunB
     assert due.run.exit is None and read_run(path).exit
     assert tick_once(state) == []
     assert str(messages(state)[0]["Subject"]).startswith("FAILED")
+
+
+@pytest.mark.parametrize(
+    "damage", [b"[" * 100_000, b"[]", b'{"facts": [], "status": [], "class": {}}'], ids=["deep", "list", "types"]
+)
+def test_damaged_json_stops_neither_reports_nor_removal(make_run: RunBuilder, state: Path, damage: bytes) -> None:
+    path, fresh = make_run(), make_run(OTHER_ID, start={"run_id": OTHER_ID})
+    post(path)
+    for name in ("verdict.json", "evidence.json"):
+        (path / name).write_bytes(damage)
+    (path / "claims" / "ended-done").unlink()
+    assert tick_once(state) == []
+    assert (path / "claims" / "ended-done").exists() and (fresh / "claims" / "ended-done").exists()
+    for name in ("verdict.json", "evidence.json"):
+        (path / name).write_bytes(damage)
+    assert entry(path).run_id == path.name
+    aged(path, 100 * DAY_S)
+    assert prune_state(state, Prune(), time.time()) == [path]
+
+
+def test_a_fifo_in_place_of_post_log_keeps_nobody_waiting(make_run: RunBuilder, state: Path) -> None:
+    os.mkfifo(make_run() / "post.log")
+    assert tick_once(state) == []
+    assert len(messages(state)) == 1
+
+
+def test_a_run_in_a_fallback_folder_stays_while_its_message_waits_at_home(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fallback = Path(os.environ["TMPDIR"]) / f"gpualert-{os.geteuid()}"
+    monkeypatch.setenv("GPUALERT_MAIL", "sendmail")
+    monkeypatch.setenv("GPUALERT_SENDMAIL_PATH", "/bin/false")
+    path = RunBuilder(fallback)()
+    post(path)
+    assert list((state / "outbox").glob("*.json"))
+    aged(path, 100 * DAY_S)
+    assert prune_state(fallback, Prune(), time.time(), [state, fallback]) == []
+
+
+def test_a_run_whose_lock_cannot_be_taken_is_given_up_with_one_complaint(make_run: RunBuilder, state: Path) -> None:
+    claims = Claims.of(make_run())
+    (claims.folder / "lock").mkdir()
+    complaints = []
+    for _ in range(MAX_TRIES + 2):
+        complaints += tick_once(state)
+        if (claims.folder / "tries").exists():
+            os.utime(claims.folder / "tries", (1, 1))
+    (complaint,) = complaints
+    assert "gave up" in complaint
