@@ -139,7 +139,8 @@ def _capped(run: Run) -> list[str]:
     if not limit:
         return []
     full = [stream for stream, size in zip(run.streams, _sizes(run.streams), strict=True) if size >= limit]
-    return [f"{stream.name}: our copy ends after {limit} bytes (--max-log)" for stream in full if stream.tee_pid]
+    reason = f"the middle of our copy was left out: it holds {limit} bytes (--max-log)"
+    return [f"{stream.name}: {reason}" for stream in full if stream.tee_pid]
 
 
 def _engine_logs(run: Run) -> list[Path]:
