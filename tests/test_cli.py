@@ -325,3 +325,41 @@ def test_run_through_python_is_the_shims_run(state: Path) -> None:
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (7, "out\n")
     assert len(list((state / "runs").iterdir())) == 1
+
+
+def test_the_name_of_a_planted_run_directory_moves_no_cursor(
+    make_run: RunBuilder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run("2026\x1b[2Jevil\nline", started=False, ended=False)
+    assert main(["runs"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "\\x1b[2Jevil" in out and out.count("\n") == 2
+
+
+def test_rules_without_a_word_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Usage: gpualert rules") and len(lines) > 5
+
+
+@pytest.mark.parametrize("end", ["lost", "abandoned"])
+def test_following_a_run_that_will_write_nothing_more_ends(make_run: RunBuilder, end: str) -> None:
+    path = make_run(started=end == "lost", ended=False, log=b"words\n")
+    if end == "abandoned":
+        os.utime(path, (1, 1))
+    done = subprocess.run(python_command("log", "--follow"), capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"words\n"
+
+
+def test_following_a_run_that_cannot_be_seen_ends_once_it_is_silent(make_run: RunBuilder) -> None:
+    path = make_run(start={"host": "node99", "boot_id": "another"}, ended=False, log=b"words\n")
+    os.utime(path / "output.log", (1, 1))
+    done = subprocess.run(python_command("log", "--follow"), capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"words\n"
+
+
+def test_following_a_line_without_end_prints_it_in_pieces(make_run: RunBuilder) -> None:
+    make_run(log=b"\r".join(b"step %07d" % number for number in range(400_000)))
+    done = subprocess.run(python_command("log", "--follow"), capture_output=True, timeout=60, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) > 2 and lines[-1] == b"step 0399999" and len(done.stdout) < 1000

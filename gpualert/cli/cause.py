@@ -85,9 +85,12 @@ def _shown(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.replace("\t", " "))
 
 
-@click.group(name="rules")
-def rules() -> None:
+@click.group(name="rules", invoke_without_command=True)
+@click.pass_context
+def rules(ctx: click.Context) -> None:
     """Look at the rules that name a failure's cause."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @rules.command(name="list")

@@ -15,11 +15,13 @@ from gpualert.cli.common import RUN, run_path, say
 from gpualert.display import visible
 from gpualert.files import open_regular
 from gpualert.model import LogFile
-from gpualert.rundir import has_ended, read_run
+from gpualert.rundir import read_run
 from gpualert.settle import readable_logs
+from gpualert.standing import Standing, standing
 
 _STEP_BYTES = 1 << 20
 _LOOK_EVERY_S = 0.2
+_SILENT_S = 600.0
 
 
 @click.command()
@@ -72,12 +74,20 @@ def _follow(run: Path, files: Sequence[LogFile], raw: bool) -> None:
     rests = [b""] * len(sources)
     ended = False
     while not ended:
-        ended = has_ended(run)  # before the last look at the logs, not after it
+        ended = _is_over(run, files)  # before the last look at the logs, not after it
         for number, source in enumerate(sources):
             rests[number] = _print_new(source, rests[number], raw, last=ended)
         sys.stdout.buffer.flush()
         if not ended:
             time.sleep(_LOOK_EVERY_S)
+
+
+def _is_over(path: Path, files: Sequence[LogFile]) -> bool:
+    """Say whether nothing more will come; where nobody can see the run, whether nothing has come for a while."""
+    state = standing(read_run(path))
+    if state is Standing.UNKNOWN:
+        return all(time.time() - file.path.stat().st_mtime > _SILENT_S for file in files)
+    return state in (Standing.ENDED, Standing.LOST, Standing.ABANDONED)
 
 
 def _print_new(source: BinaryIO, rest: bytes, raw: bool, *, last: bool) -> bytes:
@@ -87,7 +97,7 @@ def _print_new(source: BinaryIO, rest: bytes, raw: bool, *, last: bool) -> bytes
         if raw:
             out.write(piece)
             continue
-        *lines, rest = (rest + piece).split(b"\n")
+        lines, rest = _cut(rest + piece)
         out.writelines(_as_seen(line).encode() + b"\n" for line in lines)
     if last and rest:
         out.write(_as_seen(rest).encode() + b"\n")
@@ -115,10 +125,13 @@ def _lines(source: BinaryIO, file: LogFile) -> Iterator[bytes]:
     """Yield the run's own lines, without their ends; one that is endless comes in pieces."""
     rest = b""
     for piece in _pieces(source, file):
-        *lines, rest = (rest + piece).split(b"\n")
+        lines, rest = _cut(rest + piece)
         yield from lines
-        if len(rest) > _STEP_BYTES:
-            yield rest
-            rest = b""
     if rest:
         yield rest
+
+
+def _cut(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the complete lines of `data` and the start of the next one; one that is endless comes in pieces."""
+    *lines, rest = data.split(b"\n")
+    return (lines, rest) if len(rest) <= _STEP_BYTES else ([*lines, rest], b"")

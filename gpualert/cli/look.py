@@ -59,8 +59,8 @@ def _row(look: Entry) -> tuple[str, ...]:
     started = "" if look.started_at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(look.started_at))
     command = look.trouble or look.name or " ".join(look.argv)
     return (
-        look.run_id,
-        state,
+        visible(look.run_id),
+        visible(state),
         "" if look.exit_status is None else str(look.exit_status),
         started,
         "" if look.duration_s is None else duration(look.duration_s),
