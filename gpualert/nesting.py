@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpualert.errors import RunDirError
 from gpualert.model import Run
 from gpualert.rundir import read_run
-from gpualert.state import run_paths, state_of
-
-_STAMP_LENGTH = len("20261129T145138Z")
+from gpualert.state import STAMP_LENGTH, run_paths, state_of
 
 
 def is_inner(run: Run) -> bool:
-    """Say whether a run was started inside another that was still under way."""
-    return bool(run.start and run.start.parent_run_id)
+    """Say whether a run was started inside another whose report tells of it; one that outlived those tells itself."""
+    return any(_tells_of(outer, run) for outer in _outer_runs(run))
+
+
+def _outer_runs(run: Run) -> Iterator[Run]:
+    """Yield the runs that `run` was started in, the innermost first; nothing after one that cannot be read."""
+    seen = {run.path.name}
+    found: Run | None = run
+    while found and found.start and (name := found.start.parent_run_id) not in seen and _is_name(name):
+        seen.add(name)
+        if found := _read(run.path.with_name(name)):
+            yield found
+
+
+def _is_name(text: str) -> bool:
+    return text not in ("", ".", "..") and "/" not in text and "\0" not in text
+
+
+def _tells_of(outer: Run, run: Run) -> bool:
+    """Say whether the report on `outer` comes after the end of `run`."""
+    if outer.exit:
+        return run.exit is not None and run.exit.ended_at <= outer.exit.ended_at
+    try:  # reported as lost, it is not reported again
+        told_at = (outer.path / "claims" / "lost-done").lstat().st_mtime
+    except OSError:
+        return True
+    return run.exit is None or run.exit.ended_at <= told_at
 
 
 def inner_runs(run: Run) -> list[Run]:
     """Return the runs that were started inside `run`, and inside those, in the order of their start."""
     # A run's name begins with its time: none inside is older.  All are on one host, so its clock decides.
-    stamp = run.run_id[:_STAMP_LENGTH]
-    paths = [path for path in run_paths([state_of(run.path)]) if path.name[:_STAMP_LENGTH] >= stamp]
+    stamp = run.run_id[:STAMP_LENGTH]
+    paths = [path for path in run_paths([state_of(run.path)]) if path.name[:STAMP_LENGTH] >= stamp]
     return _descendants(run.run_id, [found for path in paths if (found := _read(path))])
 
 

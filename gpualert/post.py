@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from gpualert.claims import Claims
 from gpualert.collect import duration_s
 from gpualert.config import Settings, load_settings_or_defaults
-from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
-from gpualert.files import read_regular, write_atomically
+from gpualert.errors import ConfigError, GpualertError, LockTimeoutError, UnsafeFileError
+from gpualert.files import open_append, read_regular, write_atomically
 from gpualert.findings import Findings, find_out, load, save
 from gpualert.jsonfiles import plain, write_json
 from gpualert.model import SCHEMA, RetryDecision, Run, RunStatus, Verdict
@@ -218,8 +218,8 @@ def note(run_path: Path, trouble: str) -> None:
     """Write down a trouble of our own in the run's post.log; where even that fails nobody can be told."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
-        fd = os.open(run_path / "post.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    except OSError:
+        fd = open_append(run_path / "post.log")
+    except (OSError, UnsafeFileError):
         return
     with os.fdopen(fd, "ab") as file:
         file.write(f"{stamp} {trouble}\n".encode("utf-8", "backslashreplace"))

@@ -15,7 +15,7 @@ from smtp_server import MailServer
 from gpualert import tell
 from gpualert.claims import Claims
 from gpualert.places import python_command
-from gpualert.post import NotEndedError, post
+from gpualert.post import NotEndedError, note, post
 
 POST = python_command("post")
 
@@ -95,9 +95,8 @@ def test_success_is_told_too_unless_only_failures_are_wanted(
     [
         ({"mail": 0}, {}),
         ({"longer_than_s": 101}, {}),
-        ({}, {"parent_run_id": "another"}),
     ],
-    ids=["--no-mail", "shorter than asked", "inside another run"],
+    ids=["--no-mail", "shorter than asked"],
 )
 def test_no_message_is_sent_but_the_verdict_is_there(
     make_run: RunBuilder, state: Path, options: dict[str, object], start: dict[str, object]
@@ -326,3 +325,59 @@ def test_the_working_directory_and_pythonpath_of_the_job_cannot_stop_it(
     environ = {**os.environ, "PYTHONPATH": str(trap), "PYTHONHOME": "/nowhere", "PYTHONSTARTUP": str(trap / "json.py")}
     subprocess.run([*POST, str(path)], cwd=path, env=environ, check=True)
     assert len(messages(state)) == 1
+
+
+INNER_ID = "20261129T145201Z-node03-00000001"
+
+
+@pytest.mark.parametrize(
+    ("outer", "told"),
+    [
+        ({"ended": False}, 0),
+        ({"exit": {"ended_at": NOW + 1}}, 0),
+        ({"exit": {"ended_at": NOW - 1}}, 1),
+        (None, 1),
+    ],
+    ids=["is under way", "ended later", "ended before", "is gone"],
+)
+def test_a_run_inside_another_is_silent_where_the_report_of_that_one_tells_of_it(
+    make_run: RunBuilder, state: Path, outer: dict[str, object] | None, told: int
+) -> None:
+    if outer is not None:
+        make_run(**outer)  # type: ignore[arg-type]
+    path = make_run(INNER_ID, start={"run_id": INNER_ID, "parent_run_id": RUN_ID})
+    post(path)
+    assert len(messages(state)) == told
+    assert json.loads((path / "verdict.json").read_text())["status"] == "failed"
+    assert (path / "claims" / "ended-done").exists()
+
+
+def test_a_run_inside_another_that_was_told_as_lost_tells_itself(make_run: RunBuilder, state: Path) -> None:
+    outer = make_run(ended=False)
+    Claims.of(outer).mark("lost-done")
+    os.utime(outer / "claims" / "lost-done", (NOW - 1, NOW - 1))
+    post(make_run(INNER_ID, start={"run_id": INNER_ID, "parent_run_id": RUN_ID}))
+    assert len(messages(state)) == 1
+
+
+@pytest.mark.parametrize("name", ["../..", "/etc", ".", RUN_ID], ids=str)
+def test_a_parent_that_is_no_other_run_is_none(make_run: RunBuilder, state: Path, name: str) -> None:
+    post(make_run(start={"parent_run_id": name}))
+    assert len(messages(state)) == 1
+
+
+def test_a_fifo_as_its_log_does_not_hang_a_report(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    os.mkfifo(path / "post.log")
+    note(path, "said to nobody")
+    subprocess.run([*POST, str(path)], check=True, timeout=60)
+    assert len(messages(state)) == 1
+
+
+def test_a_lock_that_cannot_be_taken_counts_as_a_try(make_run: RunBuilder, tmp_path: Path) -> None:
+    path = make_run()
+    Claims.of(path)
+    (path / "claims" / "lock").mkdir()
+    with pytest.raises(OSError, match="lock"):
+        post(path)
+    assert (path / "claims" / "tries").stat().st_size == 1
