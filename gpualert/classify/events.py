@@ -97,8 +97,10 @@ _HARMLESS = re.compile(
     r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
 
-# What to try next, said by somebody who does not know what happened.
-_ADVICE = re.compile(r"(?i)(?:^|\] )(?:hints?|tips?|suggestions?|troubleshooting|things to (?:try|check))\b ?: ")
+# What to try next, said by somebody who does not know what happened; what we said ourselves of a run inside this one.
+_ADVICE = re.compile(
+    r"(?i)^gpualert: |(?:^|\] )(?:hints?|tips?|suggestions?|troubleshooting|things to (?:try|check))\b ?: "
+)
 
 
 def read_events(log: Log, number: int, rules: RuleSet) -> tuple[tuple[Event, ...], tuple[Traceback, ...]]:
