@@ -4,6 +4,7 @@ import email
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
 
@@ -163,6 +164,16 @@ def test_a_message_without_attachments_cannot_be_made_smaller():
 )  # fmt: skip
 def test_the_envelope_follows_the_settings_and_the_run(chosen, asked, wanted):
     assert envelope(chosen, asked) == wanted
+
+
+def test_what_is_no_address_is_left_out_of_the_envelope_and_named():
+    chosen = Settings(sender="Ann <ann@x.org>", to=("bob@x.org", "<"))
+    assert envelope(chosen, ("bob@",)).to == ("bob@x.org",), "the usual recipients where no other is left"
+    assert envelope(chosen, ("bob@",)).refused == ("no mail address: 'bob@'", "no mail address: '<'")
+    assert envelope(chosen, ("cy@x.org, d@x.org",)).to == ("cy@x.org", "d@x.org")
+    assert envelope(Settings(sender="<", to=("bob@",))) == replace(
+        envelope(Settings()), refused=("no mail address: 'bob@'", "no mail address: '<'")
+    )
 
 
 def test_without_settings_the_user_writes_to_himself():

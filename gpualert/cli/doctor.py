@@ -49,6 +49,8 @@ def _try_mail(settings: Settings, address: str) -> Check:
     from gpualert.sending import why_waiting
 
     sent_by = envelope(settings, [address])
+    if sent_by.refused:
+        return Check(Mark.FAIL, "trial mail", "; ".join(sent_by.refused))
     named = f"<doctor-{uuid.uuid4().hex}@gpualert.invalid>"
     mail = EmailMessage(policy=SMTP)
     mail["From"], mail["To"], mail["Subject"] = sent_by.header_from, address, "gpualert: this is a trial message"
