@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -248,7 +249,9 @@ def test_a_run_that_ends_while_it_looks_lost_is_reported_as_ended(make_run: RunB
 
 
 @pytest.mark.parametrize(
-    "damage", [b"[" * 100_000, b"[]", b'{"facts": [], "status": [], "class": {}}'], ids=["deep", "list", "types"]
+    "damage",
+    [b"[" * 100_000, b"[]", b'{"facts": ["x"], "machine": [], "status": [], "class": {}}'],
+    ids=["deep", "list", "types"],
 )
 def test_damaged_json_stops_neither_reports_nor_removal(make_run: RunBuilder, state: Path, damage: bytes) -> None:
     path, fresh = make_run(), make_run(OTHER_ID, start={"run_id": OTHER_ID})
@@ -294,3 +297,29 @@ def test_a_run_whose_lock_cannot_be_taken_is_given_up_with_one_complaint(make_ru
             os.utime(claims.folder / "tries", (1, 1))
     (complaint,) = complaints
     assert "gave up" in complaint
+
+
+def test_a_complaint_is_printed_although_the_tick_is_killed_later(make_run: RunBuilder, state: Path) -> None:
+    bad, waits = aged(make_run(exit={"status": "fine"}), 3600), make_run(OTHER_ID, start={"run_id": OTHER_ID})
+    (waits / "output.log").unlink()
+    (waits / "start").write_text(
+        (waits / "start").read_text().replace("stdout_tee_pid=", f"stdout_tee_pid={os.getpid()}\nwas=")
+    )
+    ticking = subprocess.Popen(python_command("tick"), stderr=subprocess.PIPE, start_new_session=True)
+    assert ticking.stderr and str(bad) in ticking.stderr.readline().decode()
+    assert ticking.poll() is None
+    os.killpg(ticking.pid, signal.SIGKILL)
+    ticking.communicate()
+
+
+def test_prune_by_hand_keeps_a_fallback_run_whose_message_waits_at_home(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fallback = Path(os.environ["TMPDIR"]) / f"gpualert-{os.geteuid()}"
+    monkeypatch.setenv("GPUALERT_MAIL", "sendmail")
+    monkeypatch.setenv("GPUALERT_SENDMAIL_PATH", "/bin/false")
+    path = RunBuilder(fallback)()
+    post(path)
+    aged(path, 100 * DAY_S)
+    subprocess.run(python_command("prune"), capture_output=True, check=True)
+    assert path.exists()

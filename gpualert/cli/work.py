@@ -49,13 +49,16 @@ def tick() -> int:
     from gpualert.tick import tick as tick_once
 
     complaints: list[str] = []
+
+    def complain(complaint: str) -> None:
+        complaints.append(complaint)
+        click.echo(f"gpualert: {visible(complaint)}", err=True)  # at once: we may be killed
+
     settings, trouble = load_settings_or_defaults()
     if trouble:
-        complaints.append(f"{trouble}; no message is sent until it is mended")
+        complain(f"{trouble}; no message is sent until it is mended")
         settings = replace(settings, mail="none")
-    tick_once(state_folders(settings.home), settings, complaints.append)
-    for complaint in complaints:
-        click.echo(f"gpualert: {visible(complaint)}", err=True)
+    tick_once(state_folders(settings.home), settings, complain)
     return 1 if complaints else 0
 
 
@@ -66,9 +69,10 @@ def prune(quiet: bool) -> int:
     from gpualert.tick import prune_state
 
     settings = load_settings()
-    removed = [path for state in folders() for path in prune_state(state, settings.prune, time.time())]
+    states = folders()
+    removed = [path for state in states for path in prune_state(state, settings.prune, time.time(), states)]
     if not quiet:
         for path in removed:
-            say(f"removed {path.name}")
+            say(f"removed {visible(path.name)}")
         say(f"{len(removed)} runs removed")
     return 0
