@@ -197,6 +197,22 @@ def test_while_the_settings_are_broken_nothing_is_sent_and_once_mended_all_goes_
     assert messages(state) == []
 
 
+def test_while_the_settings_are_broken_no_run_is_removed(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_run()
+    post(path)
+    for name in ("exit", "verdict.json", "format"):
+        os.utime(path / name, (1e9, 1e9))
+    monkeypatch.setenv("GPUALERT_PRUNE_FAILED_S", "for ever")
+    subprocess.run(python_command("tick"), stderr=subprocess.DEVNULL, check=False)
+    assert path.exists()
+    monkeypatch.delenv("GPUALERT_PRUNE_FAILED_S")
+    (state / "locks" / "pruned").unlink()
+    subprocess.run(python_command("tick"), check=True)
+    assert not path.exists(), "it is old enough for the defaults"
+
+
 @pytest.mark.parametrize("bad", ["bob@", "<", '"', "not an address"])
 def test_a_recipient_that_is_no_address_is_named_and_costs_neither_the_report_nor_the_others(
     make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch, bad: str

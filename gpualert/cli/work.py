@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from dataclasses import replace
 
 import click
 
 from gpualert.cli.common import RUN, become_shim, folders, run_path, say
-from gpualert.config import load_settings, load_settings_or_defaults
+from gpualert.config import Prune, load_settings, load_settings_or_defaults
 from gpualert.display import visible
 from gpualert.state import state_folders
 
 _AS_IS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+_KEEP_ALL = Prune(math.inf, math.inf, sys.maxsize, sys.maxsize)
 
 
 @click.command(context_settings=_AS_IS)
@@ -56,8 +59,8 @@ def tick() -> int:
 
     settings, trouble = load_settings_or_defaults()
     if trouble:
-        complain(f"{trouble}; no message is sent until it is mended")
-        settings = replace(settings, mail="none")
+        complain(f"{trouble}; no message is sent and no run removed until it is mended")
+        settings = replace(settings, mail="none", prune=_KEEP_ALL)
     tick_once(state_folders(settings.home), settings, complain)
     return 1 if complaints else 0
 
