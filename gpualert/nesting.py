@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpualert.errors import RunDirError
@@ -31,14 +32,23 @@ def _is_name(text: str) -> bool:
 
 
 def _tells_of(outer: Run, run: Run) -> bool:
-    """Say whether the report on `outer` comes after the end of `run`."""
-    if outer.exit:
-        return run.exit is not None and run.exit.ended_at <= outer.exit.ended_at
-    try:  # reported as lost, it is not reported again
-        told_at = (outer.path / "claims" / "lost-done").lstat().st_mtime
-    except OSError:
+    """Say whether the report on `outer` comes after the end of `run`, by the clock of their file system."""
+    # One that was reported as lost is not reported again.
+    told_at = _written_at(outer.path, "exit", ".exit") if outer.exit else _written_at(outer.path, "claims/lost-done")
+    if told_at is None:
         return True
-    return run.exit is None or run.exit.ended_at <= told_at
+    if not run.exit:
+        return not outer.exit
+    ended_at = _written_at(run.path, "exit", ".exit")
+    return ended_at is None or ended_at <= told_at
+
+
+def _written_at(run_path: Path, *names: str) -> int | None:
+    """Return when the first of these files that exists was written, in ns; None where there is none."""
+    for name in names:
+        with suppress(OSError):
+            return (run_path / name).lstat().st_mtime_ns
+    return None
 
 
 def inner_runs(run: Run) -> list[Run]:
