@@ -8,7 +8,7 @@ the operation of 504 GPUs).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -266,3 +266,27 @@ def bursts(seen: Iterable[Seen]) -> tuple[tuple[Seen, ...], ...]:
 
 def _apart(one: Seen, other: Seen) -> bool:
     return one.time_s is not None and other.time_s is not None and abs(other.time_s - one.time_s) > BURST_S
+
+
+def notes(lines: Iterable[tuple[str, float | None]]) -> tuple[str, ...]:
+    """
+    Say of each burst of Xids what they mean, what to do by whom, and which decided.
+
+    Args:
+        lines: Lines that may hold an Xid, each with its time, in their order.
+    """
+    seen = [item for text, time_s in lines if (item := read_xid(text, time_s))]
+    return tuple(text for burst in bursts(seen) for text in dict.fromkeys(_note(item, burst) for item in burst) if text)
+
+
+def _note(item: Seen, burst: Sequence[Seen]) -> str:
+    """Return the note on one code of a burst; "" for one that the catalogue does not describe."""
+    entry = None if item.switch else explain(item.code)
+    if not entry:
+        return ""
+    times = sum(other.code == item.code for other in burst)
+    words = f"Xid {entry.code} ({entry.description}) on GPU {item.gpu}" + (f", {times} times" if times > 1 else "")
+    actions = [f"NVIDIA: {', then '.join(filter(None, (entry.immediate, entry.investigatory)))}"]
+    if entry.operations:
+        actions.append(f"operations report: {entry.operations}")
+    return f"{words}: {'; '.join(actions)}; decided by {entry.decided}"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gpualert.classify import classify
+from gpualert.model import Facts, LogFile
 from gpualert.rules import load_rules
 from gpualert.xid import Blame, Seen, bursts, catalogue, explain, read_xid
 
@@ -88,3 +90,15 @@ def test_lines_of_one_gpu_within_three_minutes_are_one_burst() -> None:
         [("b", 1.0)],
         [("a", 290.0)],
     ]
+
+
+def test_a_verdict_says_of_each_burst_what_to_do_by_whom_and_which_decided(tmp_path: Path) -> None:
+    log = tmp_path / "kern.log"
+    line = "2026-11-29 14:{}:00 gpu01 kernel: NVRM: Xid (PCI:0000:3b:00): {}, pid=12, GPU has fallen off the bus.\n"
+    log.write_text("".join(line.format(minute, code) for minute, code in ((10, 79), (11, 79), (50, 79), (51, 999))))
+    notes = classify([LogFile("kern.log", log)], Facts(status=1), load_rules()).notes
+    action = "NVIDIA: RESTART_BM, then CONTACT_SUPPORT; operations report: RESTART_BM, replace on repetition"
+    assert notes == (
+        f"Xid 79 (GPU has fallen off the bus) on GPU 0000:3b:00, 2 times: {action}; decided by operations",
+        f"Xid 79 (GPU has fallen off the bus) on GPU 0000:3b:00: {action}; decided by operations",
+    )

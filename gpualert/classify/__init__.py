@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from gpualert import xid
 from gpualert.classify import votes
 from gpualert.classify.collectives import missing_rank
 from gpualert.classify.events import Event, Strength, read_events, signal_events
@@ -57,7 +58,9 @@ def classify(logs: Sequence[LogFile], facts: Facts, rules: RuleSet) -> Verdict:
 def classify_opened(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[str] = ()) -> Verdict:
     """Judge logs that are already open; see `classify`."""
     reading = read(logs, facts, rules, not_read)
-    return _verdict(reading, judge(_believed(reading), facts.status), facts, rules)
+    verdict = _verdict(reading, judge(_believed(reading), facts.status), facts, rules)
+    on_xids = xid.notes((event.text, event.line.time_s) for event in reading.events)
+    return replace(verdict, notes=(*verdict.notes, *on_xids))
 
 
 def read(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[str] = ()) -> Reading:

@@ -231,7 +231,7 @@ def _decoded(path: Path, kind: type[_Record]) -> _Record:
     """Read one of our records: known keys of the right type, unknown ones skipped, none missing that has no default."""
     try:
         values = json.loads(_read(path, _STATE_BYTES))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpoolError(path, f"it is no JSON: {error}") from None
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
         raise SpoolError(path, f"it is no record of schema {SCHEMA}")
