@@ -216,6 +216,7 @@ NAMED = {
 }
 WANDB = {
     "wandb login": "wandb login --relogin {}",
+    "wandb key": "wandb: Using key {}",
     "wandb.login": "wandb.login(key='{}')",
     "wandb prompt": "wandb: Paste an API key from your profile and hit enter: {}",
     "wandb env": "WANDB_API_KEY={}",

@@ -100,6 +100,7 @@ ANNOUNCED = (
     Announced(b"bot m", r"bot (m[\w-]{22,27}\.[\w-]{6}\.[\w-]{27,})"),
     Announced(b"webhook.office.com/", r"webhook\.office\.com/webhookb2/([\w@/-]{20,})"),
     Announced(b"wandb login", r"wandb login\s(?:--?[\w=-]{1,40}\s{1,3}){0,4}" + _HEX40),
+    Announced(b"wandb", r"wandb[\w.:()' ]{1,20}?\bkey\b['\":= ]{1,6}" + _HEX40),
     Announced(b"wandb.login(", r"wandb\.login\([^\n)]{0,80}?" + _HEX40),
     Announced(b"hit enter", r"hit enter[^\n]{0,60}?" + _HEX40),
     Announced(b"api.wandb.ai", r"api\.wandb\.ai[^\n]{0,80}?" + _HEX40),
