@@ -276,9 +276,9 @@ def test_no_helper_process_is_left_behind(world: World) -> None:
     assert world.processes() == set()
 
 
-def test_the_fifos_are_gone_at_the_end(world: World) -> None:
-    run = world.run(*BOTH_STREAMS).recorded.finish()
-    eventually(lambda: not [path for path in run.path.iterdir() if path.is_fifo()], "the FIFOs to go")
+def test_the_fifos_are_gone_once_the_post_processor_was_there(world: World) -> None:
+    run = world.run(*BOTH_STREAMS, env={"GPUALERT_POST": "wait", "GPUALERT_PYTHON": sys.executable}).recorded.finish()
+    assert not [path for path in run.path.iterdir() if path.is_fifo()]
 
 
 def test_logs_stay_apart_when_a_job_closes_or_redirects_its_own_streams(world: World) -> None:
