@@ -132,7 +132,12 @@ class Start:
     slurm_step_id: str = ""
     slurm_procid: str = ""
     slurm_restart_count: int = 0
+    slurm_array_job_id: str = ""
+    slurm_array_task_id: str = ""
     group: str = ""
+    group_size: int | None = None
+    group_rank: int | None = None
+    previous_run_id: str = ""
     cgroup: str = ""
     cgroup_oom_kill: int | None = None
     max_log_bytes: int | None = None
@@ -161,6 +166,8 @@ class Options:
     log: bool = True
     longer_than_s: float | None = None
     timeout_s: float | None = None
+    on_failure: tuple[str, ...] = ()
+    ping_url: str = ""
 
 
 @dataclass(frozen=True)

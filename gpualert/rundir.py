@@ -135,6 +135,8 @@ class _Reader:
             log=record.integer("log", 1) != 0,
             longer_than_s=record.seconds("longer_than_s"),
             timeout_s=record.seconds("timeout_s"),
+            on_failure=tuple(value for key, value in pairs if key == "on_failure"),
+            ping_url=record.text("ping_url"),
         )
 
     def _record(self, name: str) -> _Record | None:
@@ -176,7 +178,12 @@ class _Reader:
             slurm_step_id=record.text("slurm_step_id"),
             slurm_procid=record.text("slurm_procid"),
             slurm_restart_count=record.integer("slurm_restart_count") or 0,
+            slurm_array_job_id=record.text("slurm_array_job_id"),
+            slurm_array_task_id=record.text("slurm_array_task_id"),
             group=record.text("group"),
+            group_size=record.integer("group_size"),
+            group_rank=record.integer("group_rank"),
+            previous_run_id=record.text("previous_run_id"),
             cgroup=record.text("cgroup"),
             cgroup_oom_kill=record.integer("cgroup_oom_kill"),
             max_log_bytes=record.integer("max_log_bytes"),

@@ -43,8 +43,14 @@ START = {
     "slurm_job_id": WORD,
     "slurm_step_id": WORD,
     "slurm_procid": WORD,
+    "previous_run_id": WORD,
+    "engine": WORD,
     "slurm_restart_count": NUMBER,
+    "slurm_array_job_id": WORD,
+    "slurm_array_task_id": WORD,
     "group": WORD,
+    "group_size": NUMBER,
+    "group_rank": NUMBER,
     "cgroup": WORD,
     "cgroup_oom_kill": NUMBER,
 }
@@ -61,7 +67,7 @@ EXIT = {
 }
 EXIT_REQUIRED = {"status", "signal", "ended_at"}
 
-OPTION_KEYS = {"to", "attach", "mail", "log", "longer_than_s", "timeout_s"}
+OPTION_KEYS = {"to", "attach", "mail", "log", "longer_than_s", "timeout_s", "on_failure", "ping_url"}
 FINISHED_FILES = {
     *("format", "argv", "cwd", "name", "options", "engine", "start", "exit", "lock"),
     *("output.log", "stdout.log", "stderr.log", "stdout.path", "stderr.path", ".timed_out"),
