@@ -22,7 +22,7 @@ from gpualert.errors import ConfigError, GpualertError, LockTimeoutError, Unsafe
 from gpualert.files import open_append, read_regular, write_atomically
 from gpualert.findings import Findings, find_out, load, save
 from gpualert.jsonfiles import plain, write_json
-from gpualert.model import SCHEMA, RetryDecision, Run, RunStatus, Verdict
+from gpualert.model import SCHEMA, Action, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import is_inner
 from gpualert.notice import write_notice
 from gpualert.rundir import read_run
@@ -130,8 +130,21 @@ class _Steps:
         findings = find_out(self.run, self.standing, logs, self.environ, read_logs=read_logs)
         save(self.run, findings)
         write_notice(self.run.path, findings.verdict)
+        self._blame(findings)
         self.claims.mark(self.marker("verdict"))
         return findings
+
+    def _blame(self, findings: Findings) -> None:
+        """Write a node's fault into the ledger; where that fails the report goes on."""
+        if findings.verdict.action is not Action.ELSEWHERE:
+            return
+        from gpualert.ledger import blame_for
+
+        ended_at = self.run.exit.ended_at if self.run.exit else time.time()
+        try:
+            blame_for(self.run, findings.verdict, findings.gpu_allotted, ended_at)
+        except (GpualertError, OSError) as error:
+            note(self.run.path, f"no node was blamed: {error}")
 
     def _mail(self, findings: Findings, logs: Logs) -> None:
         """Compose, queue and send the message, where there is to be one."""
@@ -196,6 +209,8 @@ def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settin
     longer_than_s = settings.longer_than_s if asked_s is None else asked_s
     if is_inner(run):
         return "the run that it is part of reports it"
+    if run.engine:
+        return "the summary of its workflow reports it"
     if not run.options.mail:
         return "--no-mail"
     if settings.mail == "none":
