@@ -238,6 +238,8 @@ class Verdict:
         paper_class: The published fifteen's name for the class, or "" where it has none.
         evidence: Most telling first; empty for `unknown` and some `success`.
         first_rank: The rank that failed first, or None.
+        first_node: The node it was on, or "".
+        first_gpu: Its GPU: a PCI address where one is known, else its number on that node, or "".
         not_read: What could not be looked at, each with its reason.
         fingerprint: Equal for the same fault in another run.
     """
@@ -259,6 +261,8 @@ class Verdict:
     not_read: tuple[str, ...] = ()
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
+    first_node: str = ""
+    first_gpu: str = ""
 
 
 @dataclass(frozen=True)

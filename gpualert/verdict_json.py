@@ -39,6 +39,8 @@ def verdict_to_json(verdict: Verdict, run_id: str = "") -> dict[str, Any]:
         "domain": verdict.domain.value,
         "evidence": [_evidence_to_json(item) for item in verdict.evidence],
         "first_rank": verdict.first_rank,
+        "first_node": verdict.first_node,
+        "first_gpu": verdict.first_gpu,
         "runners_up": [
             {"class": other.failure_class, "evidence": _evidence_to_json(other.evidence)}
             for other in verdict.runners_up
@@ -77,6 +79,8 @@ def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
         not_read=tuple(map(str, data["not_read"])),
         fingerprint=str(data["fingerprint"]),
         notes=tuple(map(str, data.get("notes", ()))),
+        first_node=str(data.get("first_node", "")),
+        first_gpu=str(data.get("first_gpu", "")),
     )
 
 
