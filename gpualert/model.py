@@ -313,13 +313,32 @@ class LogFile:
     end: int | None = None
 
 
+class ChainEnd(str, Enum):
+    """How a chain of retries came to its end."""
+
+    SAVED = "saved"
+    GAVE_UP = "gave_up"
+    NEEDS_PERSON = "needs_person"
+    STOPPED = "stopped"
+
+
 @dataclass(frozen=True)
 class RetryDecision:
-    """Whether a run is tried again, after how long, and why."""
+    """
+    Whether a run is tried again, after how long, and why.
+
+    Attributes:
+        end: How the chain ends; None where it goes on.
+        exclude: The nodes that the next attempt must avoid.
+        history: What each attempt so far came to, in a sentence each, for the message.
+    """
 
     retry: bool
     delay_s: float
     reason: str
+    end: ChainEnd | None = None
+    exclude: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

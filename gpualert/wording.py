@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
+from gpualert.decide import prospect
 from gpualert.display import duration, size
-from gpualert.model import Action, Artifact, Evidence, RetryDecision, Run, RunStatus, Verdict
+from gpualert.model import Artifact, Evidence, RetryDecision, Run, RunStatus, Verdict
 
 WORDS = {
     RunStatus.SUCCEEDED: "OK",
@@ -17,16 +18,6 @@ WORDS = {
     RunStatus.LOST: "LOST",
     RunStatus.UNKNOWN: "UNKNOWN",
     RunStatus.RUNNING: "RUNNING",
-}
-
-_PROSPECTS = {
-    Action.FIX: "Trying again unchanged would end the same way.",
-    Action.RETRY: "Trying again may work.",
-    Action.ELSEWHERE: "Trying again on another node may work.",
-    Action.BIGGER: "Trying again helps only with more of what ran out.",
-    Action.RESUME: "It can go on from its last checkpoint.",
-    Action.ONCE: "One more try would tell whether it happens again.",
-    Action.NONE: "",
 }
 
 # Programs that only start another one; the message names the other one.
@@ -136,7 +127,7 @@ def next_step(verdict: Verdict, decision: RetryDecision | None) -> str:
     """Say what to do, and what gpualert does."""
     advice = " ".join(verdict.advice.split())
     if decision is None:
-        return " ".join(filter(None, (advice, _PROSPECTS[verdict.action])))
+        return " ".join(filter(None, (advice, prospect(verdict))))
     delay = f" in {duration(decision.delay_s)}" if decision.delay_s else " now"
     retry = f"It is tried again{delay}: " if decision.retry else "It is not tried again: "
     return " ".join(filter(None, (advice, retry + decision.reason.rstrip(".") + ".")))

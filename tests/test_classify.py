@@ -14,7 +14,7 @@ from gpualert.classify.lines import Level, read_line
 from gpualert.classify.parameters import read_parameters
 from gpualert.cli.cause import classify as classify_command
 from gpualert.cli.cause import rules as rules_command
-from gpualert.decide import next_step
+from gpualert.decide import prospect
 from gpualert.model import Action, Evidence, Facts, LogFile, RunStatus, Verdict
 from gpualert.rules import load_rules
 from gpualert.verdict_json import verdict_from_json, verdict_to_json
@@ -148,7 +148,7 @@ def test_a_silent_log_leaves_the_word_to_what_is_known_beside_it(
 def test_status_zero_with_an_uncaught_exception_at_the_end_is_a_failure(tmp_path: Path) -> None:
     verdict = judged(tmp_path, "step 1 loss 2.0\n" + ERROR, status=0)
     assert (verdict.status, verdict.exited_zero, verdict.failure_class) == (RunStatus.FAILED, True, "traceback")
-    assert "status 0" in next_step(verdict)
+    assert "status 0" in prospect(verdict)
 
 
 def test_an_absorbed_fault_is_success_with_a_note(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import click
 
 from gpualert.classify import classify_opened, read
 from gpualert.classify.judge import Tier, judge, tier
-from gpualert.decide import next_step
+from gpualert.decide import prospect
 from gpualert.errors import UsageError
 from gpualert.findings import rule_folders
 from gpualert.model import Facts, LogFile, Verdict
@@ -71,7 +71,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield f"  {_shown(where)}: {_shown(item.text.strip())}"
         if item.frame:
             yield f"      in your code: {_shown(item.frame)}"
-    yield f"next: {next_step(verdict)}"
+    yield f"next: {prospect(verdict)}"
     if verdict.advice and verdict.failure_class != "success":
         yield f"      {' '.join(verdict.advice.split())}"
     for other in verdict.runners_up:
