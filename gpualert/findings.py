@@ -36,6 +36,13 @@ class Findings:
     machine: tuple[tuple[str, str], ...]
     evidence: Mapping[str, Any]
 
+    @property
+    def gpu_allotted(self) -> bool | None:
+        """Whether the run had a GPU to use; None where that is not known."""
+        facts = self.evidence.get("facts")
+        found = facts.get("gpu_allotted") if isinstance(facts, Mapping) else None
+        return found if isinstance(found, bool) else None
+
 
 def find_out(
     run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] | None = None, *, read_logs: bool = True

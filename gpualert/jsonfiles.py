@@ -1,15 +1,17 @@
-"""JSON of a run directory: written in one step, in ASCII, and read with suspicion."""
+"""JSON on disk: written in one step, in ASCII, and read with suspicion; files of one object a line."""
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from gpualert.files import read_regular, write_atomically
+from gpualert.files import open_append, open_regular, read_regular, write_atomically
 
 _LIMIT_BYTES = 16 << 20
 
@@ -53,3 +55,53 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it is no object")
     return found
+
+
+def append_line(path: Path, value: Mapping[str, Any]) -> None:
+    """
+    Add one object as a line of its own to a file, in one write: lines of two processes do not mix.
+
+    It is on disk when this returns.  A line that a full disk cut off before is ended first.
+
+    Raises:
+        OSError, UnsafeFileError: It cannot be written, or only a part of it; that part is no line for readers.
+    """
+    line = json.dumps(plain(value), ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+    fd = open_append(path)
+    try:
+        whole = line if _ends_in_a_line(path) else b"\n" + line
+        if os.write(fd, whole) != len(whole):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _ends_in_a_line(path: Path) -> bool:
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 1, 0))
+        return file.read(1) in (b"", b"\n")
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """
+    Yield the number of each line, from 1, and the object in it; None where a line was cut off or is none.
+
+    Nothing where there is no file.
+
+    Raises:
+        OSError, UnsafeFileError: It cannot be read.
+    """
+    try:
+        file = os.fdopen(open_regular(path), "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for number, line in enumerate(file, start=1):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                found = None
+            if line.strip():
+                yield number, found if isinstance(found, dict) else None

@@ -84,6 +84,14 @@ class Prune:
 
 
 @dataclass(frozen=True)
+class Ledger:
+    """When a node that failed is left out by every chain."""
+
+    strikes: int = _option(2, integer(1), "faults of a node, at different times, after which every chain leaves it out")
+    expires_s: float = _option(7 * 86400.0, duration, "age at which a node's fault counts no more")
+
+
+@dataclass(frozen=True)
 class Settings:
     """
     Every setting.  This table is the documentation, drives parsing and `gpualert config`.
@@ -109,6 +117,7 @@ class Settings:
     sendmail: Sendmail = field(default_factory=Sendmail)
     attach: Attach = field(default_factory=Attach)
     prune: Prune = field(default_factory=Prune)
+    ledger: Ledger = field(default_factory=Ledger)
     origins: Mapping[str, str] = field(default_factory=frozen)
 
 

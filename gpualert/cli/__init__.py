@@ -19,6 +19,7 @@ _COMMANDS = {
     "log": ("log:log", "Print the log of a run."),
     "classify": ("cause:classify", "Say why a log failed; any file, no run needed."),
     "rules": ("cause:rules", "List, explain and try the failure rules."),
+    "ledger": ("ledger:ledger", "Nodes that runs failed on through the node's own fault; leave them out."),
     "demo": ("demo:demo", "Run a small failing job through everything and show its report."),
     "doctor": ("doctor:doctor", "Check this installation: what works, and what to do where it does not."),
     "config": ("setup:config", "Show every setting, its value and where that comes from."),
