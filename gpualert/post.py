@@ -131,6 +131,7 @@ class _Steps:
         save(self.run, findings)
         write_notice(self.run.path, findings.verdict)
         self._blame(findings)
+        self._record_attempt(findings)
         self.claims.mark(self.marker("verdict"))
         return findings
 
@@ -145,6 +146,17 @@ class _Steps:
             blame_for(self.run, findings.verdict, findings.gpu_allotted, ended_at)
         except (GpualertError, OSError) as error:
             note(self.run.path, f"no node was blamed: {error}")
+
+    def _record_attempt(self, findings: Findings) -> None:
+        """Leave the cause to the next attempt of an engine's job; where that fails the report goes on."""
+        if not self.run.engine:
+            return
+        from gpualert.engine_attempts import record_attempt
+
+        try:
+            record_attempt(self.run, findings.verdict, findings.gpu_allotted)
+        except (GpualertError, OSError) as error:
+            note(self.run.path, f"the job's next attempt will not know of this one: {error}")
 
     def _mail(self, findings: Findings, logs: Logs) -> None:
         """Compose, queue and send the message, where there is to be one."""

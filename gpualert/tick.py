@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
+from gpualert.engine_attempts import remove_old
 from gpualert.errors import GpualertError, LockTimeoutError, RunDirError, UnsafeFileError
 from gpualert.files import make_private_folder, open_append
 from gpualert.model import Run
@@ -232,6 +233,7 @@ def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] 
     """
     outboxes = [folder / "outbox" for folder in dict.fromkeys([state, *folders])]
     waiting = {path.name for outbox in outboxes for path in outbox.glob("*.json")}
+    remove_old(state, policy.failed_s, now)
     removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
     for path in removed:
         for outbox in outboxes:
