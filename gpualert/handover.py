@@ -39,7 +39,8 @@ def main(words: Sequence[str]) -> int | None:
 
 def _post(path: Path, flags: Sequence[str]) -> int:
     from gpualert.errors import GpualertError
-    from gpualert.post import note, post
+    from gpualert.mailing import note
+    from gpualert.post import post
 
     environ = os.environ if _started_in(path) else None
     until_verdict, unknown = "--until" in flags, "--unknown" in flags

@@ -7,37 +7,26 @@ there; two at once send one message, because each works under the run's lock.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpualert.claims import Claims
-from gpualert.collect import duration_s
 from gpualert.config import Settings, load_settings_or_defaults
-from gpualert.errors import ConfigError, GpualertError, LockTimeoutError, UnsafeFileError
-from gpualert.files import open_append, read_regular, write_atomically
+from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
 from gpualert.findings import Findings, find_out, load, save
-from gpualert.jsonfiles import plain, write_json
-from gpualert.model import SCHEMA, Action, RetryDecision, Run, RunStatus, Verdict
+from gpualert.mailing import Mailing, note, why_no_mail
+from gpualert.model import Action, Run
 from gpualert.nesting import is_inner
 from gpualert.notice import write_notice
 from gpualert.rundir import read_run
 from gpualert.settle import LIMIT_S, Logs, settle
 from gpualert.standing import Standing, standing
 
-if TYPE_CHECKING:
-    from gpualert.sending import Sender
-
 # Where the scheduler kills what a job leaves behind, the job's end waits for us.
 _WAIT_SETTLE_S = 4.0
-_WAIT_SEND_S = 5.0
-_WAIT_LAST_ANSWER_S = 10.0
-_SEND_S = 60.0
-_MESSAGE_LIMIT_BYTES = 1 << 30
 _SHIM_ONLY = (".live", ".stdout", ".stderr", ".stdout.cap", ".stderr.cap", ".wait", ".modes")
 # A run whose classification did not survive that many tries is reported without it.
 _CLASSIFY_TRIES = 2
@@ -159,79 +148,16 @@ class _Steps:
             note(self.run.path, f"the job's next attempt will not know of this one: {error}")
 
     def _mail(self, findings: Findings, logs: Logs) -> None:
-        """Compose, queue and send the message, where there is to be one."""
+        """Send the message, where there is to be one."""
         if self.claims.has(self.marker("queued")):
             return  # it is the spool's
         from gpualert import tell  # templates and mail cost 60 ms
 
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
-        if why_no_mail(self.run, findings.verdict, bool(inner), self.settings):
-            return
-        from gpualert.sending import Sender
-
-        message = self._message(findings, logs, inner)
-        sender = Sender(self.run, findings.verdict, self.settings)
-        troubles = [*sender.queue(message, addressed=not self.trouble)]
-        self.claims.mark(self.marker("queued"))
-        if not self.trouble:  # else nobody knows the channel, and a tick sends it once the settings are mended
-            troubles += self._send(sender)
-        for trouble in troubles:
-            note(self.run.path, trouble)
-
-    def _send(self, sender: Sender) -> list[str]:
-        if self.wait:
-            return sender.send(_WAIT_SEND_S, others_too=False, last_answer_s=_WAIT_LAST_ANSWER_S)
-        return sender.send(_SEND_S, others_too=True)
-
-    def _decision(self) -> RetryDecision | None:
-        """Say whether the run is tried again; None where nobody asked for that."""
-        if not self.run.start or not self.run.start.chain:
-            return None
-        decision = RetryDecision(False, 0.0, "this version of gpualert starts no retries")
-        write_json(self.run.path / "retry.json", {"schema": SCHEMA, **plain(decision)})
-        return decision
-
-    def _message(self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]]) -> bytes:
-        """Return the message, which is on disk before anything is sent."""
-        from gpualert import tell
-        from gpualert.artifacts import to_json
-
-        path = self.run.path / "message.eml"
-        if self.claims.has(self.marker("message")):
-            return read_regular(path, _MESSAGE_LIMIT_BYTES)
-        try:
-            told = tell.tell(self.run, findings, logs, inner, self.settings, self._decision(), time.time())
-            write_json(self.run.path / "artifacts.json", to_json(told.artifacts))
-        except Exception as error:  # a bare message is better than none
-            note(self.run.path, f"the report could not be made: {type(error).__name__}: {error}")
-            told = tell.bare_message(self.run, findings.verdict, type(error).__name__, self.settings, time.time())
-        write_atomically(path, told.data)
-        self.claims.mark(self.marker("message"))
-        return told.data
-
-
-def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settings) -> str:
-    """
-    Say why an ended run sends no message; "" where it sends one.
-
-    Args:
-        inner_failed: Whether a run inside it failed, which is worth a message even if it succeeded itself.
-    """
-    lasted_s, asked_s = duration_s(run), run.options.longer_than_s
-    longer_than_s = settings.longer_than_s if asked_s is None else asked_s
-    if is_inner(run):
-        return "the run that it is part of reports it"
-    if run.engine:
-        return "the summary of its workflow reports it"
-    if not run.options.mail:
-        return "--no-mail"
-    if settings.mail == "none":
-        return "the setting 'mail' is none"
-    if lasted_s is not None and lasted_s < longer_than_s:
-        return f"it lasted {lasted_s:.1f} s, and only runs longer than {longer_than_s:g} s send a message"
-    if settings.on == "failure" and verdict.status is RunStatus.SUCCEEDED and not inner_failed:
-        return "it succeeded, and the setting 'on' is failure"
-    return ""
+        if not why_no_mail(self.run, findings.verdict, bool(inner), self.settings):
+            prefix = self.standing.value
+            mailing = Mailing(self.run, self.claims, prefix, self.settings, self.trouble, self.wait)
+            mailing.send(findings, logs, inner)
 
 
 def clear_away(run_path: Path) -> None:
@@ -239,14 +165,3 @@ def clear_away(run_path: Path) -> None:
     for name in _SHIM_ONLY:
         with suppress(OSError):
             (run_path / name).unlink()
-
-
-def note(run_path: Path, trouble: str) -> None:
-    """Write down a trouble of our own in the run's post.log; where even that fails nobody can be told."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    try:
-        fd = open_append(run_path / "post.log")
-    except (OSError, UnsafeFileError):
-        return
-    with os.fdopen(fd, "ab") as file:
-        file.write(f"{stamp} {trouble}\n".encode("utf-8", "backslashreplace"))

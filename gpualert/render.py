@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +19,17 @@ _WIDTH = 78
 
 def text(report: Report) -> str:
     """Return the message as plain text; prose fits 80 columns, log lines and paths are never broken."""
-    return _render("report.txt.j2", report)
+    return page("report.txt.j2", report=report)
 
 
 def html(report: Report) -> str:
     """Return the message as one HTML page: tables and inline styles only, nothing is loaded from elsewhere."""
-    return _render("report.html.j2", report)
+    return page("report.html.j2", report=report)
 
 
-def _render(template: str, report: Report) -> str:
-    return _environment().get_template(template).render(report=report)
+def page(template: str, **values: object) -> str:
+    """Return a template filled with values; what goes into HTML is escaped."""
+    return _environment().get_template(template).render(**values)
 
 
 @lru_cache(maxsize=1)
@@ -42,7 +44,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(wrapped=_wrapped, underlined=_underlined)
+    environment.filters.update(wrapped=_wrapped, underlined=_underlined, columns=_columns)
     return environment
 
 
@@ -56,6 +58,13 @@ def _wrapped(value: Any, label: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _underlined(title: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from gpualert.cleaning import Cleaner, Excerpt, Window
-from gpualert.display import instant, size
+from gpualert.display import duration, instant, size
 from gpualert.model import Artifact, Evidence, RetryDecision, Run, RunStatus, Verdict
 from gpualert.wording import (
     WORDS,
@@ -23,7 +23,7 @@ from gpualert.wording import (
     whereabouts,
 )
 
-_MOST_EVIDENCE, _MOST_RUNNERS_UP, _MOST_INNER = 6, 4, 20
+_MOST_EVIDENCE, _MOST_RUNNERS_UP, _MOST_INNER, _MOST_RANKS = 6, 4, 20, 40
 _WITHHELD = "(withheld: --no-log)"
 
 
@@ -35,6 +35,30 @@ class Point:
     where: str = ""
     text: str = ""
     details: str = ""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """
+    One of the runs that one launcher started together.
+
+    Attributes:
+        label: What it is called, such as `rank 5`.
+        node: Where it was, or "".
+        outcome: How it ended, such as `FAILED cuda_oom`, or what is known instead.
+        took_s: How long it took, or None.
+        log: Where its log lies, or "".
+        first: What the failure began with, such as `rank 5`, where it began here; else "".
+        succeeded: Whether it ended well.
+    """
+
+    label: str
+    node: str
+    outcome: str
+    took_s: float | None
+    log: str
+    first: str = ""
+    succeeded: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +76,8 @@ class Report:
         notes, not_read: Remarks on the verdict; what could not be looked at.
         excerpts: Log lines around the cause, and the end of the log.
         inner: Runs inside this one that failed.
+        ranks: Of runs that were started together: a row each of rank, node, outcome, duration and log.
+        ranks_left_out: What is said of the rows that would be too many, or "".
         attached, left_out: The files that go along, and those that do not, each with size and reason.
         facts, machine: The run, and the machine it was on, as pairs of label and value.
         redactions: In how many places a secret was removed, attachments included.
@@ -75,6 +101,8 @@ class Report:
     not_read: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     inner: tuple[Point, ...] = ()
+    ranks: tuple[tuple[str, ...], ...] = ()
+    ranks_left_out: str = ""
     attached: tuple[Point, ...] = ()
     left_out: tuple[Point, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
@@ -136,6 +164,7 @@ def build_report(
     windows: Sequence[Window] = (),
     artifacts: Sequence[Artifact] = (),
     inner: Sequence[tuple[Run, Verdict]] = (),
+    ranks: Sequence[Rank] = (),
     machine: Sequence[tuple[str, str]] = (),
     decision: RetryDecision | None = None,
     redactions: int = 0,
@@ -150,6 +179,7 @@ def build_report(
         windows: Log lines to show; none is shown after `--no-log`.
         artifacts: The files the message speaks of.
         inner: Runs inside this one that failed.
+        ranks: Those that `run` stands for, where it stands for several.
         machine: Host and GPUs, as pairs of label and value.
         decision: Whether it is tried again, where that was decided.
         redactions: How many secrets were removed from the artifacts.
@@ -161,14 +191,15 @@ def build_report(
         artifacts = [replace(item, attached=False, content=b"", reason="not sent: --no-log") for item in artifacts]
     points = [] if withheld else [_point(clean, item) for item in verdict.evidence[:_MOST_EVIDENCE]]
     root = verdict.evidence[0] if verdict.evidence else None
+    shown = _most_telling(ranks)
     return Report(
         run_id=run.run_id,
         status=verdict.status,
         failure_class=verdict.failure_class,
         word=WORDS[verdict.status],
         outcome=clean.text(outcome(verdict)),
-        whereabouts=_whereabouts(clean, run),
-        what=clean.text(what_happened(run, verdict)),
+        whereabouts=_whereabouts_of_ranks(clean, run, ranks) if ranks else _whereabouts(clean, run),
+        what=clean.text(what_happened(run, verdict, first_of(ranks))),
         why=_WITHHELD if withheld and root else points[0].text if points else "",
         line=clean.text(where(root)) if withheld and root else points[0].where if points else "",
         next_step=clean.text(next_step(verdict, decision), 2000),
@@ -179,6 +210,8 @@ def build_report(
         not_read=clean.each(verdict.not_read),
         excerpts=() if withheld else tuple(clean.excerpt(window) for window in windows),
         inner=tuple(_inner(clean, *pair, withheld) for pair in inner[:_MOST_INNER]),
+        ranks=tuple(_rank_row(clean, rank) for rank in shown),
+        ranks_left_out=_left_out(ranks, shown),
         attached=tuple(_file(clean, artifact) for artifact in artifacts if artifact.attached),
         left_out=tuple(_file(clean, artifact) for artifact in artifacts if not artifact.attached),
         facts=tuple(_facts(clean, run, zone)),
@@ -191,6 +224,40 @@ def build_report(
 def _whereabouts(clean: Cleaner, run: Run) -> str:
     # The name is cleaned before it is cut: half a secret would no longer be recognised.
     return clean.text(whereabouts(run, clean.text(run_name(run), 60)), 150)
+
+
+def first_of(ranks: Sequence[Rank]) -> str:
+    """Return what the failure of several ranks began with, such as `rank 5`; "" where that is not known."""
+    return next((rank.first for rank in ranks if rank.first), "")
+
+
+def _whereabouts_of_ranks(clean: Cleaner, run: Run, ranks: Sequence[Rank]) -> str:
+    """Say where several ranks were and which failed first: `train.py on 8 nodes after 3h 12m (rank 5 on n6 first)`."""
+    nodes = {rank.node for rank in ranks if rank.node}
+    place = f"{len(nodes)} nodes" if len(nodes) != 1 else next(iter(nodes))
+    origin = next((rank for rank in ranks if rank.first), None)
+    of_first = f" ({origin.first}{f' on {origin.node}' if len(nodes) > 1 else ''} first)" if origin else ""
+    return clean.text(f"{whereabouts(run, clean.text(run_name(run), 60), place)}{of_first}", 180)
+
+
+def _most_telling(ranks: Sequence[Rank]) -> Sequence[Rank]:
+    """Return the ranks that are listed: all, or of very many the first to fail, then others that did not end well."""
+    if len(ranks) <= _MOST_RANKS:
+        return ranks
+    chosen = sorted(range(len(ranks)), key=lambda at: (not ranks[at].first, ranks[at].succeeded))[:_MOST_RANKS]
+    return [ranks[at] for at in sorted(chosen)]
+
+
+def _left_out(ranks: Sequence[Rank], shown: Sequence[Rank]) -> str:
+    rest = len(ranks) - len(shown)
+    well = sum(rank.succeeded for rank in ranks) - sum(rank.succeeded for rank in shown)
+    return f"and {rest} more, of which {well} ended well" if rest else ""
+
+
+def _rank_row(clean: Cleaner, rank: Rank) -> tuple[str, ...]:
+    took = "" if rank.took_s is None else duration(rank.took_s)
+    mark = f"{rank.label}, first" if rank.first else rank.label
+    return (clean.text(mark, 40), clean.text(rank.node, 60), clean.text(rank.outcome, 80), took, clean.text(rank.log))
 
 
 def _point(clean: Cleaner, item: Evidence, label: str = "") -> Point:

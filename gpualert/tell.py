@@ -14,7 +14,7 @@ from gpualert.findings import Findings, find_out, load
 from gpualert.model import Artifact, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import inner_runs
 from gpualert.notify.message import compose, envelope, message_id
-from gpualert.report import Report, build_report
+from gpualert.report import Rank, Report, build_report
 from gpualert.settle import Logs, readable_logs
 from gpualert.standing import Standing, standing
 
@@ -43,11 +43,17 @@ def tell(
     settings: Settings,
     decision: RetryDecision | None,
     date_s: float,
+    ranks: Sequence[Rank] = (),
 ) -> Told:
-    """Compose the message about a run; the same findings give the same bytes, but for what changed on disk."""
+    """
+    Compose the message about a run; the same findings give the same bytes, but for what changed on disk.
+
+    Args:
+        ranks: The runs that `run` stands for, where it stands for a group.
+    """
     failed = findings.verdict.status not in _SUCCESSES
     artifacts = collect_artifacts(run, logs.files, settings, failed=failed)
-    report = report_of(run, findings, logs, inner, settings, decision, artifacts)
+    report = report_of(run, findings, logs, inner, settings, decision, artifacts, ranks)
     sent_by = envelope(settings, run.options.to)
     named = message_id(run.run_id, findings.verdict.status)
     return Told(compose(report, artifacts, sent_by, named, date_s), artifacts)
@@ -61,6 +67,7 @@ def report_of(
     settings: Settings,
     decision: RetryDecision | None = None,
     artifacts: Sequence[Artifact] = (),
+    ranks: Sequence[Rank] = (),
 ) -> Report:
     """Gather what is said about a run."""
     verdict = findings.verdict
@@ -72,6 +79,7 @@ def report_of(
         windows=windows,
         artifacts=artifacts,
         inner=inner,
+        ranks=ranks,
         machine=findings.machine,
         decision=decision,
         redactions=sum(artifact.redactions for artifact in artifacts),

@@ -89,31 +89,32 @@ def outcome(verdict: Verdict) -> str:
     return " ".join(words)
 
 
-def whereabouts(run: Run, name: str) -> str:
+def whereabouts(run: Run, name: str, host: str = "") -> str:
     """Say which run it was, where, and how long it took: `train.py on node03 after 3h 12m`."""
-    host, took_s = host_of(run), _duration_s(run)
+    host, took_s = host or host_of(run), _duration_s(run)
     on = f" on {host}" if host else ""
     return name + on + (f" after {duration(took_s)}" if took_s is not None else "")
 
 
-def what_happened(run: Run, verdict: Verdict) -> str:
-    """Say what the failure is called, how sure that is, and how the process ended."""
+def what_happened(run: Run, verdict: Verdict, who: str = "") -> str:
+    """Say what the failure is called, how sure that is, and how the process ended; `who` was it, of several ranks."""
     sure = f" ({verdict.failure_class}, {verdict.confidence.value} confidence)"
     known = verdict.status is not RunStatus.SUCCEEDED and verdict.failure_class
-    return f"{verdict.title.rstrip('.')}{sure if known else ''}. {_ending(run, verdict)}"
+    return f"{verdict.title.rstrip('.')}{sure if known else ''}. {_ending(run, verdict, who)}"
 
 
-def _ending(run: Run, verdict: Verdict) -> str:
+def _ending(run: Run, verdict: Verdict, who: str) -> str:
     """Say in one sentence how the process ended."""
+    it, its = (who.capitalize(), f"{who.capitalize()}'s") if who else ("It", "Its")
     if run.exit is None:
-        return "It never started." if run.start is None else "No exit record was written."
+        return f"{it} never started." if run.start is None else "No exit record was written."
     if run.exit.timed_out:
         limit = f" of {run.options.timeout_s:g} s" if run.options.timeout_s else ""
-        return f"It was stopped at its time limit{limit} (--timeout)."
+        return f"{it} was stopped at its time limit{limit} (--timeout)."
     if run.exit.signal:
-        return f"It was killed by {_signal_name(run.exit.signal)} (exit status {run.exit.status})."
+        return f"{it} was killed by {_signal_name(run.exit.signal)} (exit status {run.exit.status})."
     although = ", although it failed" if verdict.exited_zero else ""
-    return f"Its exit status is {run.exit.status}{although}."
+    return f"{its} exit status is {run.exit.status}{although}."
 
 
 def _signal_name(number: int) -> str:

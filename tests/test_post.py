@@ -14,8 +14,9 @@ from smtp_server import MailServer
 
 from gpualert import tell
 from gpualert.claims import Claims
+from gpualert.mailing import note
 from gpualert.places import python_command
-from gpualert.post import NotEndedError, note, post
+from gpualert.post import NotEndedError, post
 
 POST = python_command("post")
 

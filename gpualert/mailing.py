@@ -1,0 +1,151 @@
+"""The message about what has been judged: composed, queued, sent, each once, whatever is killed in between."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpualert.claims import Claims
+from gpualert.collect import duration_s
+from gpualert.config import Settings
+from gpualert.errors import ConfigError, UnsafeFileError
+from gpualert.files import open_append, read_regular, write_atomically
+from gpualert.findings import Findings
+from gpualert.jsonfiles import plain, write_json
+from gpualert.model import SCHEMA, RetryDecision, Run, RunStatus, Verdict
+from gpualert.nesting import is_inner
+from gpualert.settle import Logs
+
+if TYPE_CHECKING:
+    from gpualert.report import Rank
+    from gpualert.sending import Sender
+
+# Where the scheduler kills what a job leaves behind, the job's end waits for us.
+_WAIT_SEND_S = 5.0
+_WAIT_LAST_ANSWER_S = 10.0
+_SEND_S = 60.0
+_MESSAGE_LIMIT_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Mailing:
+    """
+    The message about one run, or one group of runs, in one state.
+
+    Attributes:
+        run: What it is about.
+        prefix: What the markers of its steps begin with: one state has one message.
+        trouble: Why the settings cannot be used; nothing is sent then.
+        wait: The job's end waits for us.
+    """
+
+    run: Run
+    claims: Claims
+    prefix: str
+    settings: Settings
+    trouble: ConfigError | None
+    wait: bool
+
+    def marker(self, step: str) -> str:
+        """Return the marker of a step."""
+        return f"{self.prefix}-{step}"
+
+    def send(
+        self,
+        findings: Findings,
+        logs: Logs,
+        inner: Sequence[tuple[Run, Verdict]] = (),
+        ranks: Sequence[Rank] = (),
+    ) -> None:
+        """Compose, queue and send the message; what is done already is not done again."""
+        if self.claims.has(self.marker("queued")):
+            return  # it is the spool's
+        message = self._message(lambda: self._composed(findings, logs, inner, ranks), findings.verdict)
+        from gpualert.sending import Sender
+
+        sender = Sender(self.run, findings.verdict, self.settings)
+        troubles = [*sender.queue(message, addressed=not self.trouble)]
+        self.claims.mark(self.marker("queued"))
+        if not self.trouble:  # else nobody knows the channel, and a tick sends it once the settings are mended
+            troubles += self._deliver(sender)
+        for trouble in troubles:
+            note(self.run.path, trouble)
+
+    def _deliver(self, sender: Sender) -> list[str]:
+        if self.wait:
+            return sender.send(_WAIT_SEND_S, others_too=False, last_answer_s=_WAIT_LAST_ANSWER_S)
+        return sender.send(_SEND_S, others_too=True)
+
+    def _message(self, composed: Callable[[], bytes], verdict: Verdict) -> bytes:
+        """Return the message, which is on disk before anything is sent."""
+        path = self.run.path / "message.eml"
+        if self.claims.has(self.marker("message")):
+            return read_regular(path, _MESSAGE_LIMIT_BYTES)
+        try:
+            data = composed()
+        except Exception as error:  # a bare message is better than none
+            from gpualert import tell
+
+            note(self.run.path, f"the report could not be made: {type(error).__name__}: {error}")
+            data = tell.bare_message(self.run, verdict, type(error).__name__, self.settings, time.time()).data
+        write_atomically(path, data)
+        self.claims.mark(self.marker("message"))
+        return data
+
+    def _composed(
+        self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]], ranks: Sequence[Rank]
+    ) -> bytes:
+        from gpualert import tell  # templates and mail cost 60 ms
+        from gpualert.artifacts import to_json
+
+        told = tell.tell(self.run, findings, logs, inner, self.settings, self._decision(), time.time(), ranks)
+        write_json(self.run.path / "artifacts.json", to_json(told.artifacts))
+        return told.data
+
+    def _decision(self) -> RetryDecision | None:
+        """Say whether the run is tried again; None where nobody asked for that."""
+        if not self.run.start or not self.run.start.chain:
+            return None
+        decision = RetryDecision(False, 0.0, "this version of gpualert starts no retries")
+        write_json(self.run.path / "retry.json", {"schema": SCHEMA, **plain(decision)})
+        return decision
+
+
+def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settings) -> str:
+    """
+    Say why an ended run sends no message; "" where it sends one.
+
+    Args:
+        inner_failed: Whether a run inside it failed, which is worth a message even if it succeeded itself.
+    """
+    lasted_s, asked_s = duration_s(run), run.options.longer_than_s
+    longer_than_s = settings.longer_than_s if asked_s is None else asked_s
+    if is_inner(run):
+        return "the run that it is part of reports it"
+    if run.engine:
+        return "the summary of its workflow reports it"
+    if not run.options.mail:
+        return "--no-mail"
+    if settings.mail == "none":
+        return "the setting 'mail' is none"
+    if lasted_s is not None and lasted_s < longer_than_s:
+        return f"it lasted {lasted_s:.1f} s, and only runs longer than {longer_than_s:g} s send a message"
+    if settings.on == "failure" and verdict.status is RunStatus.SUCCEEDED and not inner_failed:
+        return "it succeeded, and the setting 'on' is failure"
+    return ""
+
+
+def note(run_path: Path, trouble: str) -> None:
+    """Write down a trouble of our own in the run's post.log; where even that fails nobody can be told."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        fd = open_append(run_path / "post.log")
+    except (OSError, UnsafeFileError):
+        return
+    with os.fdopen(fd, "ab") as file, suppress(OSError):
+        file.write(f"{stamp} {trouble}\n".encode("utf-8", "backslashreplace"))
