@@ -51,14 +51,27 @@ def is_alive(pid: int, starttime: int | None = None) -> bool | None:
         None where the kernel does not tell (no /proc).
     """
     try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
+        fields = _stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return False if (_PROC / "self/stat").exists() else None
     except OSError:
         return None
-    # The name, in parentheses, may hold anything: count from its end.
-    fields = stat[stat.rindex(b")") + 2 :].split()
     return fields[0] not in (b"Z", b"X") and starttime in (None, int(fields[19]))
+
+
+def starttime_of(pid: int) -> int | None:
+    """Return when a process was started, in clock ticks since boot; None where it is gone or the kernel is silent."""
+    try:
+        return int(_stat(pid)[19])
+    except OSError:
+        return None
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of a process from its state on."""
+    stat = (_PROC / str(pid) / "stat").read_bytes()
+    # The name, in parentheses, may hold anything: count from its end.
+    return stat[stat.rindex(b")") + 2 :].split()
 
 
 def processes_of(run_id: str) -> list[int]:
