@@ -110,10 +110,10 @@ def blamed(run: Run, verdict: Verdict, gpu_allotted: bool | None, at: float) -> 
         return None
     parameters = [item.parameters for item in verdict.evidence]
     xid = next((found["xid"] for found in parameters if isinstance(found.get("xid"), int)), None)
-    gpu = next((str(found[key]) for found in parameters for key in ("pci", "gpu") if key in found), "")
+    told = (str(found[key]) for found in parameters for key in ("pci", "gpu") if key in found)
     return Blame(
         node=check_node(node, f"the evidence of run '{run.run_id}'"),
-        gpu=gpu[:64],
+        gpu=(verdict.first_gpu or next(told, ""))[:64],
         failure_class=verdict.failure_class,
         xid=xid if isinstance(xid, int) else None,
         run_id=run.run_id,
@@ -124,7 +124,7 @@ def blamed(run: Run, verdict: Verdict, gpu_allotted: bool | None, at: float) -> 
 def _node_of(run: Run, verdict: Verdict) -> str:
     """Return the node that failed, by the name the scheduler knows it; "" where it is not known."""
     own = (run.start.node or run.start.host) if run.start else ""
-    said = next((item.host for item in verdict.evidence if item.host), "")
+    said = verdict.first_node or next((item.host for item in verdict.evidence if item.host), "")
     same = said.partition(".")[0] == own.partition(".")[0]  # `n3` and `n3.cluster.example` are one
     return own if not said or same else said
 
