@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -106,8 +105,7 @@ class Sides:
 
     def __init__(self, root: Path, shell: str, options: tuple[str, ...] = ()) -> None:
         self.bare = Desk(root / "bare", shell).dress(())
-        prefix = () if os.environ.get("BARE_CHECK") else ("gpualert", "run", *options, "--")  # XXX
-        self.wrapped = Desk(root / "with", shell).dress(prefix)
+        self.wrapped = Desk(root / "with", shell).dress(("gpualert", "run", *options, "--"))
 
     def same(self, observe: Callable[[Desk], T]) -> T:
         """Fail unless the observer sees the same on both sides; return what it saw."""

@@ -81,6 +81,48 @@ def test_a_relay_killed_in_the_middle_of_much_output(desk: Desk, shell: str) -> 
     assert desk.only_run().finish().status == 6
 
 
+def test_a_relay_that_hangs_is_replaced(desk: Desk, shell: str) -> None:
+    with desk.sit_down() as term:
+        ready(desk, term)
+        freeze(desk.relay())
+        go(desk)
+        term.expect("done\r\n")
+        assert term.prompt() == 5
+        said = complaints(term)
+    assert desk.only_run().finish().status == 5
+    assert said or (desk.only_run().path / "output.log").read_bytes() == b"ready\ndone\n"
+
+
+def test_a_log_that_hangs_costs_the_log_and_one_line(desk: Desk) -> None:
+    with desk.sit_down() as term:
+        ready(desk, term, "USR1")
+        # The relay after this one opens a full FIFO for its log, and each hangs in its first write.
+        log = desk.only_run().path / "output.log"
+        log.unlink()
+        os.mkfifo(log)
+        full = os.open(log, os.O_RDWR | os.O_NONBLOCK)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(full, b"x" * 4096)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(full, b"x")
+        os.set_blocking(full, True)
+        os.kill(desk.relay(), signal.SIGKILL)
+        for _ in range(4):
+            before = term.text.count("got USR1")
+            os.kill(int(desk.file("pid")), signal.SIGUSR1)
+            term.until(lambda before=before: term.text.count("got USR1") > before, "the job's words")  # type: ignore[misc]
+        go(desk)
+        term.expect("done\r\n")
+        assert term.prompt() == 5
+        said = complaints(term)
+        os.close(full)
+    assert len(said) >= 1
+    assert "no longer kept" in said[0]
+    assert desk.only_run().finish().status == 5
+
+
 def test_after_a_killed_relay_nobody_waits_for_what_the_job_left_behind(desk: Desk) -> None:
     with desk.sit_down() as term:
         term.line("$W sh -c '$P $J/patient.py; exec $P $J/left_behind.py late'")
