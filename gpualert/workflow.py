@@ -23,6 +23,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from gpualert.engine_attempts import (
@@ -124,12 +125,10 @@ def excluded_nodes(base: str = "", limit: int = 4, rule: str = "") -> Resource:
         UsageError: `base` already excludes nodes: of two such options Slurm heeds one.
     """
     if re.search(r"(^|\s)(--exclude|-x)", base):
-        raise UsageError(
-            f"excluded_nodes({base!r}): leave the nodes to the cluster's set-up, or write your own function"
-        )
+        raise UsageError(f"excluded_nodes({base!r}): of two such options Slurm heeds one")
     workflow_id()
 
-    def resource(wildcards: Mapping[str, object], attempt: int = 1, rulename: str = "") -> str:
+    def resource(wildcards: Mapping[str, object], attempt: int = 1, rulename: str = "", **_: Any) -> str:
         if attempt < 2:
             return base
         job = _Job(rule or rulename, wildcards)
@@ -191,12 +190,19 @@ class _Job:
 
 
 def _classes(name: str, on: Iterable[str] | str | None) -> frozenset[str]:
-    if on is not None:
-        return frozenset([on] if isinstance(on, str) else on)
-    for pattern, classes in _CLASSES:
-        if pattern.fullmatch(name):
-            return frozenset(classes)
-    raise UsageError(f"escalate({name!r}): name the failure classes that it is good against: on=('cuda_oom',)")
+    """Return the failure classes that count for a resource; one that is none of ours may be the site's, and is said."""
+    if on is None:
+        on = next((classes for pattern, classes in _CLASSES if pattern.fullmatch(name)), ())
+        if not on:
+            raise UsageError(f"escalate({name!r}): name the failure classes that it is good against: on=('cuda_oom',)")
+    wanted = frozenset([on] if isinstance(on, str) else on)
+    known = {path.stem.partition("-")[2] for path in (Path(__file__).parent / "rules").glob("*.yaml")}
+    for unknown in sorted(wanted - known):
+        import difflib  # only on the way to a complaint
+
+        near = "".join(f"; did you mean '{other}'?" for other in difflib.get_close_matches(unknown, known, 1))
+        _say(f"gpualert: escalate({name!r}): '{unknown}' is no failure class of gpualert's own{near}")
+    return wanted
 
 
 def _scaled(first: float, factor: float, times: int, limit: float | None) -> float:
