@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpualert.errors import RunDirError
 from gpualert.jsonfiles import plain
@@ -21,9 +21,16 @@ from gpualert.signals.process import this_machine
 from gpualert.standing import Standing
 from gpualert.state import run_paths, state_of
 
+if TYPE_CHECKING:
+    from gpualert.signals.slurm_facts import Said
+
 # Source: Slurm, sbatch(1) "OUTPUT ENVIRONMENT VARIABLES" and gres.conf(5).
 _SLURM_GPU_VARIABLES = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS", "GPU_DEVICE_ORDINAL")
 _MIB_IN_GIB = 1024
+# How a shell reports what a scheduler does to a job: SIGINT, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM.
+_STRUCK = frozenset((130, 137, 138, 140, 143))
+_LAG_S = 2.0
+_LAG_STEP_S = 0.4
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Collected:
         notes: What may have played a part, and is no vote.
         logs: What can be read of its logs.
         host, gpus: The machine as it is now; None where the run was on another one.
+        slurm: What Slurm says of the attempt; None where it was not asked, or does not know it.
     """
 
     facts: Facts
@@ -43,6 +51,7 @@ class Collected:
     host: HostSnapshot | None
     gpus: GpuSnapshot | None
     notes: tuple[str, ...] = ()
+    slurm: Said | None = None
 
 
 def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] | None = None) -> Collected:
@@ -57,7 +66,8 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
     gpus = snapshot_gpus() if here else None
     kills, notes = _oom(run)
     said, mute = _kernel(run, gpus, environ) if here else ((), ())
-    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ()), *mute]
+    slurm, silent = _slurm(run, kills)
+    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ()), *mute, *silent]
     if run.start and not here:
         not_read.append(f"the machine: the run was on {run.start.host or 'another host'}")
     facts = Facts(
@@ -66,12 +76,13 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
         timed_out=bool(run.exit and run.exit.timed_out),
         oom_kills=kills,
         duration_s=duration_s(run),
+        scheduler_state=_scheduler_state(run, kills, slurm),
         host=(run.start.node or run.start.host) if run.start else "",
         gpu_allotted=gpu_allotted(environ, gpus) if here and environ is not None else None,
-        evidence=(*_ending(run, standing), *said),
+        evidence=(*_ending(run, standing), *said, *(slurm.evidence if slurm else ())),
         not_read=tuple(not_read),
     )
-    return Collected(facts, logs, host, gpus, notes)
+    return Collected(facts, logs, host, gpus, (*notes, *(slurm.notes if slurm else ())), slurm)
 
 
 def duration_s(run: Run) -> float | None:
@@ -101,6 +112,40 @@ def _oom(run: Run) -> tuple[int | None, tuple[str, ...]]:
         return kills, ()
     processes = "a process was" if kills == 1 else f"{kills} processes were"
     return None, (f"while it ran {processes} killed for memory in its control group, which others share",)
+
+
+def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
+    """
+    Return what Slurm says of the attempt that a run was, and who could not be asked.
+
+    A run that ended well in a job's first attempt asks nobody.
+    """
+    start, ended = run.start, run.exit
+    if not start or not start.slurm_job_id or (ended and ended.status == 0 and not start.slurm_restart_count):
+        return None, ()
+    from gpualert.signals.slurm import ask  # only a job of Slurm's pays for them
+    from gpualert.signals.slurm_facts import said_of
+
+    # The accounting lags behind a job that is being ended; one that failed by itself still runs for Slurm.
+    struck = ended is not None and not ended.timed_out and not kills and ended.status in _STRUCK
+    until = time.monotonic() + (_LAG_S if struck else 0.0)
+    while True:
+        asked = ask([start.slurm_job_id])
+        job = asked.jobs.get(start.slurm_job_id)
+        if time.monotonic() >= until or (job and job.attempt(start.slurm_restart_count).has_ended):
+            break
+        time.sleep(_LAG_STEP_S)
+    if job is None:
+        return None, asked.not_read or (f"sacct: it does not know job {start.slurm_job_id}",)
+    signal = ended.signal or (ended.status - 128 if ended.status > 128 else None) if ended else None
+    return said_of(job, start.slurm_restart_count, start.slurm_step_id, signal), ()
+
+
+def _scheduler_state(run: Run, kills: int | None, slurm: Said | None) -> str:
+    """Return the state that Slurm gives, or will give, to the run; "" where it is none of the run's own."""
+    if kills and run.start and run.start.slurm_job_id:
+        return "OUT_OF_MEMORY"  # Slurm reads the same count, at the end of the step, whatever the exit status is
+    return slurm.state if slurm and not (run.exit and run.exit.status == 0) else ""
 
 
 def _kernel(
@@ -153,6 +198,7 @@ def evidence_json(found: Collected) -> dict[str, Any]:
         "logs": plain(found.logs.files),
         "host": plain(found.host),
         "gpus": plain(found.gpus),
+        "slurm": plain(found.slurm),
         "machine": machine_rows(found),
         "not_read": list(found.facts.not_read),
     }
@@ -161,7 +207,7 @@ def evidence_json(found: Collected) -> dict[str, Any]:
 def machine_rows(found: Collected) -> list[tuple[str, str]]:
     """Return the machine as pairs of label and value, for a message."""
     host, gpus = found.host, found.gpus
-    rows = []
+    rows = [("Slurm", found.slurm.row)] if found.slurm else []
     if host:
         rows.append(("System", f"{host.kernel}, {host.cpu_count} CPUs, load {host.load_1m}"))
         if host.memory_total_mib and host.memory_available_mib is not None:

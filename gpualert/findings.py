@@ -43,6 +43,12 @@ class Findings:
         found = facts.get("gpu_allotted") if isinstance(facts, Mapping) else None
         return found if isinstance(found, bool) else None
 
+    @property
+    def again(self) -> str:
+        """That the scheduler runs the job again, in one sentence; "" where it does not, or is not known to."""
+        said = self.evidence.get("slurm")
+        return str(said.get("again", "")) if isinstance(said, Mapping) else ""
+
 
 def find_out(
     run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str] | None = None, *, read_logs: bool = True
@@ -62,7 +68,25 @@ def find_out(
     verdict = replace(verdict, notes=(*verdict.notes, *collected.notes))
     if standing in _STATUSES:
         verdict = replace(verdict, status=_STATUSES[standing], exited_zero=False)
+    node, gpu = first_of(verdict, collected.facts, environ)
+    verdict = replace(verdict, first_node=node, first_gpu=gpu)
     return Findings(verdict, tuple(machine_rows(collected)), evidence_json(collected))
+
+
+def first_of(verdict: Verdict, facts: Facts, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """
+    Return node and GPU of what failed first, as far as they are known; "" for what is not, and for a success.
+
+    Args:
+        environ: The job's environment: of a single card it saw, that is the one.
+    """
+    if verdict.status is RunStatus.SUCCEEDED:
+        return "", ""
+    node = next((item.host for item in verdict.evidence if item.host), facts.host)
+    values = [item.parameters.get(key) for key in ("pci", "gpu") for item in verdict.evidence]
+    gpu = next((str(value) for value in values if value is not None), "")
+    visible = (environ or {}).get("CUDA_VISIBLE_DEVICES", "").strip()
+    return node, gpu or ("" if "," in visible or visible == "-1" else visible)
 
 
 def _judge(logs: Sequence[LogFile], facts: Facts) -> Verdict:

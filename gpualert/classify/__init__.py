@@ -15,7 +15,7 @@ from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, judge, settle
 from gpualert.classify.parameters import masked
 from gpualert.classify.progress import Life, read_life
-from gpualert.model import Action, Confidence, Evidence, Facts, LogFile, RunnerUp, RunStatus, Verdict
+from gpualert.model import Action, Confidence, Evidence, Facts, LogFile, Role, RunnerUp, RunStatus, Verdict
 from gpualert.ruleset import Rule, RuleSet
 from gpualert.scan import Log, open_log
 
@@ -116,28 +116,31 @@ def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSe
     vote = votes.scheduler_vote(facts)
     root = judgement.root
     outlived = root is None or judgement.tier in (Tier.TALK, Tier.SURVIVED, Tier.MENTION, Tier.SUPPORT)
-    ended_well = facts.status == 0 or (facts.status is None and outlived and _ended_well(reading))
-    if ended_well and not facts.signal and not _died(root, judgement.tier, reading, vote):
+    ended_well = facts.status == 0 or (facts.status is None and not vote and outlived and _ended_well(reading))
+    if ended_well and not facts.signal and not _died(root, judgement.tier, reading, vote, facts):
         return _success(reading, facts, rules, judgement)
-    if vote and (root is None or judgement.tier > Tier.ROOT or vote[0] == "oom_killer") and root_class(root) != vote[0]:
+    if vote and _outvotes(vote, root, judgement.tier):
         return _by_vote(vote, Confidence.MEDIUM, judgement, reading, facts, rules)
     if root is None or judgement.tier is Tier.SUPPORT:
-        if facts.status is None and _ended_well(reading):
+        if facts.status is None and not vote and _ended_well(reading):
             return _success(reading, facts, rules, judgement)
         hint = votes.status_vote(facts)
-        return _by_vote(hint or ("unknown", None), Confidence.LOW, judgement, reading, facts, rules)
+        return _by_vote(hint or votes.Vote("unknown"), Confidence.LOW, judgement, reading, facts, rules)
     if root.failure_class == "unknown" and _ran_out_of_memory(root, reading, facts):
-        return _by_vote(("oom_killer", None), Confidence.LOW, judgement, reading, facts, rules)
+        return _by_vote(votes.Vote("oom_killer"), Confidence.LOW, judgement, reading, facts, rules)
     if judgement.tier is Tier.SUMMARY:
         hint = votes.status_vote(facts)
-        if (
-            hint
-            and hint[0] not in ("unknown", "interrupted", root.failure_class)
-            and root.failure_class == "unknown"
-            and hint[0] != "segfault"
-        ):
+        unsure = ("unknown", "interrupted", "segfault")
+        if hint and hint.failure_class not in unsure and root.failure_class == "unknown":
             return _by_vote(hint, Confidence.LOW, judgement, reading, facts, rules)
     return _failure(root, judgement, reading, facts, rules)
+
+
+def _outvotes(vote: votes.Vote, root: Event | None, tier: Tier) -> bool:
+    """Say whether the scheduler or the cgroup is believed before the log."""
+    if root is None or vote.failure_class == root.failure_class:
+        return root is None
+    return tier > Tier.ROOT or vote.failure_class == "oom_killer"
 
 
 def _ran_out_of_memory(root: Event, reading: Reading, facts: Facts) -> bool:
@@ -146,15 +149,11 @@ def _ran_out_of_memory(root: Event, reading: Reading, facts: Facts) -> bool:
     return bool(killed) and any(event.failure_class == "oom_killer" for event in reading.events)
 
 
-def root_class(root: Event | None) -> str:
-    """Return the class of an event, "" for none."""
-    return root.failure_class if root else ""
-
-
-def _died(root: Event | None, tier: Tier, reading: Reading, vote: tuple[str, Evidence] | None) -> bool:
+def _died(root: Event | None, tier: Tier, reading: Reading, vote: votes.Vote | None, facts: Facts) -> bool:
     """Say whether a run that reported status 0 failed all the same: a root that nothing after it outlived."""
-    if vote and vote[0] == "oom_killer":
-        return not _ended_well(reading)
+    if vote and vote.failure_class == "oom_killer":
+        # For the scheduler the job has failed, whatever became of the process that was killed.
+        return facts.scheduler_state.startswith("OUT_OF_ME") or not _ended_well(reading)
     if root is None or tier not in (Tier.ROOT, Tier.GENERIC):
         return False
     if root.failure_class in _NO_FAILURE_AT_ZERO:
@@ -209,21 +208,20 @@ def _distinct(events: Sequence[Event]) -> list[Event]:
 
 
 def _by_vote(
-    vote: tuple[str, Evidence | None],
+    vote: votes.Vote,
     confidence: Confidence,
     judgement: Judgement,
     reading: Reading,
     facts: Facts,
     rules: RuleSet,
 ) -> Verdict:
-    rule = rules.by_id.get(vote[0]) or rules.by_id["unknown"]
+    rule = rules.by_id.get(vote.failure_class) or rules.by_id["unknown"]
     support = [_evidence(e, reading) for e in reading.events if e.failure_class == rule.id][:3]
     last = _last_line(reading) if not support and rule.id in ("unknown", "hang", "interrupted") else None
-    evidence = tuple(
-        item for item in (*support, vote[1] if vote[0] != "unknown" or not last else None, last, vote[1]) if item
-    )
-    status = RunStatus.UNKNOWN if facts.status is None and vote[1] is None else RunStatus.FAILED
-    bare = _bare(rule, status, confidence, facts)
+    first = vote.evidence if vote.failure_class != "unknown" or not last else None
+    evidence = tuple(item for item in (*support, first, last, vote.evidence) if item)
+    status = RunStatus.UNKNOWN if facts.status is None and vote.evidence is None else RunStatus.FAILED
+    bare = replace(_bare(rule, status, confidence, facts), role=vote.role if rule.role is Role.ROOT else rule.role)
     unique = {(item.source, item.file, item.line, item.text): item for item in evidence}
     return _finished(replace(bare, evidence=tuple(unique.values())), judgement, reading)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from gpualert.classify.lines import Level, Line, read_line
@@ -129,6 +129,7 @@ def signal_events(evidence: Iterable[Evidence], rules: RuleSet) -> tuple[Event, 
     events = []
     for item in evidence:
         line = read_line(item.text)
+        line = replace(line, host=item.host or line.host, rank=line.rank if item.rank is None else item.rank)
         pattern = next((p for p in rules.patterns if p.matches(line.content)), None)
         if pattern:
             events.append(

@@ -1,0 +1,171 @@
+"""
+Ask Slurm about jobs: `sacct` for its accounting, `scontrol` for what is under way or ended some minutes ago.
+
+Both ask servers that may be down: they get some seconds, and whatever goes wrong is said in one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpualert.bounded import Answer, answer_of
+from gpualert.display import shorten, visible
+from gpualert.errors import GpualertError
+from gpualert.signals.slurm_records import FIELDS, GarbledError, Job, JobRecord, jobs_of, shown_records
+
+LIMIT_S = 5.0
+_LIMIT_BYTES = 64 << 20
+_MOST_IDS = 500  # in one call: a command line and a query have their limits
+_JOB_ID = re.compile(r"[1-9]\d{0,11}\Z")
+# Where sites install it beside PATH.  A hook that Slurm starts has almost none.
+_PLACES = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin", "/cm/shared/apps/slurm/current/bin")
+
+
+class SlurmError(GpualertError):
+    """
+    Slurm could not be asked.
+
+    Attributes:
+        program: `sacct` or `scontrol`.
+        reason: Why, in one sentence.
+    """
+
+    def __init__(self, program: str, reason: str) -> None:
+        self.program, self.reason = program, reason
+        super().__init__(f"{program}: {reason}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """
+    What Slurm knows of some jobs.
+
+    Attributes:
+        jobs: By their number; a job that nobody knows is missing.
+        not_read: Who could not be asked, and why.
+    """
+
+    jobs: Mapping[str, Job]
+    not_read: tuple[str, ...] = ()
+
+
+def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S) -> Asked:
+    """
+    Return what Slurm knows of jobs: its accounting, and where that is silent its controller.
+
+    Args:
+        job_ids: Numbers; what is none is left out.
+        limit_s: For each of the two.  An array's number brings all its tasks.
+    """
+    wanted = [job_id for job_id in dict.fromkeys(job_ids) if _JOB_ID.match(job_id)]
+    jobs: dict[str, Job] = {}
+    not_read: list[str] = []
+    until = time.monotonic() + limit_s
+    for at in range(0, len(wanted), _MOST_IDS):
+        try:
+            jobs |= {job.last.job_id: job for job in account_of(wanted[at : at + _MOST_IDS], until - time.monotonic())}
+        except SlurmError as error:
+            not_read.append(str(error))
+            break
+    missing = [job_id for job_id in wanted if not any(_is_of(job.last, job_id) for job in jobs.values())]
+    if len(missing) == 1:  # a controller has one answer for one job
+        try:
+            jobs |= {record.job_id: Job((record,)) for record in show(missing[0], limit_s)}
+        except SlurmError as error:
+            not_read.append(str(error))
+    return Asked(jobs, tuple(not_read))
+
+
+def _is_of(record: JobRecord, job_id: str) -> bool:
+    return job_id in (record.job_id, record.array_job_id) or record.label.startswith(f"{job_id}+")
+
+
+def account_of(job_ids: Sequence[str], limit_s: float = LIMIT_S) -> list[Job]:
+    """
+    Return what the accounting holds of jobs, all their attempts and steps; nothing of those that it does not know.
+
+    Raises:
+        SlurmError: It could not be asked, is switched off, or answered with something else.
+    """
+    fields = FIELDS
+    answer, delimiter = _sacct(job_ids, fields, limit_s)
+    if b"nvalid field requested" in answer.complained:  # an older Slurm
+        known = _answer("sacct", ["--helpformat"], limit_s).printed.decode("ascii", "replace").lower().split()
+        fields = tuple(field for field in FIELDS if field.lower() in known)
+        if not {"JobIDRaw", "JobID", "State"} <= set(fields):
+            raise SlurmError("sacct", "it does not know the fields JobIDRaw, JobID and State")
+        answer, delimiter = _sacct(job_ids, fields, limit_s)
+    _check("sacct", answer)
+    try:
+        return jobs_of(answer.printed.decode("utf-8", "replace"), fields, delimiter)
+    except GarbledError as error:
+        raise SlurmError("sacct", str(error)) from error
+
+
+def _sacct(job_ids: Sequence[str], fields: Sequence[str], limit_s: float) -> tuple[Answer, str]:
+    delimiter = f"|{os.urandom(6).hex()}|"  # a job's name may hold any other
+    options = ["--duplicates", "--noheader", "--parsable", f"--delimiter={delimiter}", f"--format={','.join(fields)}"]
+    return _answer("sacct", [*options, f"--jobs={','.join(job_ids)}"], limit_s), delimiter
+
+
+def show(job_id: str, limit_s: float = LIMIT_S) -> list[JobRecord]:
+    """
+    Return what the controller holds of a job: one record, or one for each task of an array.
+
+    It forgets a job some minutes after its end.
+
+    Raises:
+        SlurmError: It could not be asked, does not know the job, or answered with something else.
+    """
+    answer = _answer("scontrol", ["show", "job", job_id], limit_s)
+    _check("scontrol", answer)
+    try:
+        return shown_records(answer.printed.decode("utf-8", "replace"))
+    except GarbledError as error:
+        raise SlurmError("scontrol", str(error)) from error
+
+
+def with_paths(job: Job, limit_s: float = LIMIT_S) -> Job:
+    """Return a job with the paths of its output, which only the controller knows before Slurm 24.05."""
+    if job.last.stdout:
+        return job
+    try:
+        shown = next((record for record in show(job.last.job_id, limit_s) if record.job_id == job.last.job_id), None)
+    except SlurmError:
+        return job
+    if shown is None or (shown.uid, shown.user) != (job.last.uid, job.last.user):
+        return job
+    folder = job.last.folder or shown.folder
+    return Job((*job.attempts[:-1], replace(job.last, folder=folder, stdout=shown.stdout, stderr=shown.stderr)))
+
+
+def _answer(program: str, words: Sequence[str], limit_s: float) -> Answer:
+    path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_PLACES]))
+    if path is None:
+        raise SlurmError(program, "no such program here")
+    # Source: sacct(1) and scontrol(1), "ENVIRONMENT VARIABLES": times as seconds since 1970.
+    environ = {**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    try:
+        return answer_of([path, *words], limit_s, _LIMIT_BYTES, environ)
+    except OverflowError as error:
+        raise SlurmError(program, str(error)) from error
+    except OSError as error:  # TimeoutError too
+        raise SlurmError(program, error.strerror or str(error)) from error
+
+
+def _check(program: str, answer: Answer) -> None:
+    """
+    Refuse the answer of a program that failed.
+
+    Raises:
+        SlurmError: With what it said.
+    """
+    if answer.status or (not answer.printed and answer.complained):
+        said = answer.complained.decode("utf-8", "replace").strip().splitlines()
+        first = re.sub(r"^\w+: (?:error: |fatal: )?", "", said[0]) if said else f"it ended with status {answer.status}"
+        raise SlurmError(program, shorten(visible(first), 200))

@@ -1,0 +1,133 @@
+"""What Slurm's record of a job says about the end of one of its attempts: pure, and in words that the rules know."""
+
+from __future__ import annotations
+
+import pwd
+from dataclasses import dataclass
+
+from gpualert.display import duration
+from gpualert.model import Evidence, Parameter, frozen
+from gpualert.signals.slurm_records import LAUNCH_SIGNAL, Job, JobRecord
+
+_ENDINGS = {
+    "TIMEOUT": "State=TIMEOUT: it reached its time limit of {limit}",
+    "DEADLINE": "State=DEADLINE: time limit reached, it could not end before its deadline",
+    "OUT_OF_MEMORY": "State=OUT_OF_MEMORY: it asked for {asked}{used}",
+    "NODE_FAIL": "State=NODE_FAIL: a node failed, of {nodes}",
+    "PREEMPTED": "State=PREEMPTED: a job of higher priority took its place",
+    "REQUEUED": "State=REQUEUED: it was preempted or put back into the queue",
+    "BOOT_FAIL": "State=BOOT_FAIL: its nodes could not be started",
+    "LAUNCH_FAILED": "State=LAUNCH_FAILED: it could not be started on its nodes",
+    "RECONFIG_FAIL": "State=RECONFIG_FAIL: its nodes could not be set up",
+}
+_LAUNCH_REASONS = ("JobLaunchFailure", "launch_failed", "BadConstraints", "DependencyNeverSatisfied")
+
+
+@dataclass(frozen=True)
+class Said:
+    """
+    What Slurm says of one attempt.
+
+    Attributes:
+        state: The state that it ended in; "" while it runs.
+        evidence: What that means; empty where the state tells nothing that the exit status does not.
+        row: All of it in one line.
+        notes: What became of the attempts before.
+        again: That Slurm runs the job again, in one sentence; "" where it does not.
+    """
+
+    state: str
+    evidence: tuple[Evidence, ...]
+    row: str
+    notes: tuple[str, ...] = ()
+    again: str = ""
+
+
+def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | None = None) -> Said:
+    """
+    Return what Slurm says of an attempt.
+
+    Args:
+        restart_count: Which attempt; the first is 0.
+        step_id: The step that the run was in, where it was one.
+        signal: The signal that ended the run, where it is known.
+    """
+    record = job.attempt(restart_count)
+    again = ""
+    if job.runs_again(restart_count):
+        again = f"Slurm runs job {job.last.label} again: {_attempt(restart_count, record)}"
+    notes = [
+        f"restart {number + 1} of job {record.label}; {_attempt(number, earlier)}"
+        for number, earlier in enumerate(job.attempts[: max(restart_count, 0)])
+        if number + 1 < len(job.attempts)
+    ]
+    if not record.has_ended:
+        return Said("", (), row_of(record), tuple(notes), again)
+    evidence = _evidence(record) or _sibling(record, step_id, signal)
+    return Said(record.state, (evidence,) if evidence else (), row_of(record), tuple(notes), again)
+
+
+def _attempt(number: int, record: JobRecord) -> str:
+    return f"attempt {number} ended {record.word}" + (f" on {record.nodes}" if record.nodes else "")
+
+
+def _evidence(record: JobRecord) -> Evidence | None:
+    word, parameters = record.word, dict[str, Parameter](state=record.word)
+    if record.reason:
+        parameters["reason"] = record.reason
+    if word == "FAILED" and (record.code == f"0:{LAUNCH_SIGNAL}" or record.reason in _LAUNCH_REASONS):
+        parameters["launched"] = 0
+        text = f"exit code {record.code}: its script was not started; can its output file be made?"
+    elif word == "CANCELLED":
+        text = f"CANCELLED{_by(record)}"
+        if record.started_at is None or record.elapsed_s == 0:
+            parameters["launched"] = 0
+            text += ", before it started" + (f" ({record.reason})" if record.reason else "")
+    elif word in _ENDINGS:
+        used = f", and one task was seen to use {record.max_rss}" if record.max_rss else ""
+        asked, limit = record.requested_memory or "no more", record.time_limit or "unknown length"
+        text = _ENDINGS[word].format(limit=limit, asked=asked, used=used, nodes=record.nodes or "unknown name")
+    else:
+        return None
+    return Evidence(
+        "slurm", "", 0, f"Slurm job {record.label} {text}", host=_only_node(record), parameters=frozen(parameters)
+    )
+
+
+def _by(record: JobRecord) -> str:
+    """Say who cancelled a job: its owner, or somebody else by name."""
+    _, _, uid = record.state.partition(" by ")
+    if not uid.isdigit():
+        return f" by {uid}" if uid else ""
+    if record.uid is not None and int(uid) == record.uid:
+        return f" by {uid} (its owner)"
+    try:
+        return f" by {uid} ({pwd.getpwuid(int(uid)).pw_name})"
+    except (KeyError, OverflowError):
+        return f" by {uid}"
+
+
+def _sibling(record: JobRecord, step_id: str, signal: int | None) -> Evidence | None:
+    """Return that Slurm ended a task because another of its step had failed."""
+    step = next((step for step in record.steps if step.step_id == step_id), None)
+    if not step or signal not in (9, 15) or not step.exit_status or step.signal:
+        return None
+    text = f"step {step_id} ended with exit status {step.exit_status}: another task failed, and this one was ended"
+    parameters: dict[str, Parameter] = {"state": "CANCELLED", "by": "sibling"}
+    return Evidence("slurm", "", 0, f"Slurm job {record.label} {text}", parameters=frozen(parameters))
+
+
+def _only_node(record: JobRecord) -> str:
+    """Return the node, where it was only one."""
+    return "" if "[" in record.nodes or "," in record.nodes else record.nodes
+
+
+def row_of(record: JobRecord) -> str:
+    """Return a record in one line: `4711 TIMEOUT 0:0 (TimeLimit), n1, 1h 1m of 01:00:00, 812K of 4G`."""
+    reason = f" ({record.reason})" if record.reason else ""
+    parts = [f"{record.label} {record.state} {record.code}".rstrip() + reason, record.nodes]
+    if record.elapsed_s is not None:
+        parts.append(duration(record.elapsed_s) + (f" of {record.time_limit}" if record.time_limit else ""))
+    if record.max_rss:
+        parts.append(f"{record.max_rss} of {record.requested_memory or '?'} memory")
+    return ", ".join(filter(None, parts))
