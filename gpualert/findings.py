@@ -62,7 +62,7 @@ def find_out(
     """
     collected = collect(run, standing, logs, environ)
     if read_logs:
-        verdict = _judge(logs.files, collected.facts)
+        verdict = judge(logs.files, collected.facts)
     else:
         verdict = unjudged(collected.facts, "the logs: reading them has failed before")
     verdict = replace(verdict, notes=(*verdict.notes, *collected.notes))
@@ -89,7 +89,7 @@ def first_of(verdict: Verdict, facts: Facts, environ: Mapping[str, str] | None =
     return node, gpu or ("" if "," in visible or visible == "-1" else visible)
 
 
-def _judge(logs: Sequence[LogFile], facts: Facts) -> Verdict:
+def judge(logs: Sequence[LogFile], facts: Facts) -> Verdict:
     """Classify; whatever goes wrong, there is a verdict, and it says so."""
     try:
         return within(_CLASSIFY_LIMIT_S, lambda: _classify(logs, facts))

@@ -1,4 +1,4 @@
-"""A verdict as JSON and back: the content of `verdict.json`, schema 1."""
+"""A verdict as JSON and back, the content of `verdict.json`, schema 1; and back what `evidence.json` holds of facts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpualert.model import (
     Confidence,
     Domain,
     Evidence,
+    Facts,
     Outlook,
     Role,
     RunnerUp,
@@ -71,10 +72,10 @@ def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
         advice=str(data["advice"]),
         confidence=Confidence(data["confidence"]),
         domain=Domain(data["domain"]),
-        evidence=tuple(_evidence_from_json(item) for item in data["evidence"]),
+        evidence=tuple(evidence_from_json(item) for item in data["evidence"]),
         first_rank=None if data["first_rank"] is None else int(data["first_rank"]),
         runners_up=tuple(
-            RunnerUp(str(other["class"]), _evidence_from_json(other["evidence"])) for other in data["runners_up"]
+            RunnerUp(str(other["class"]), evidence_from_json(other["evidence"])) for other in data["runners_up"]
         ),
         not_read=tuple(map(str, data["not_read"])),
         fingerprint=str(data["fingerprint"]),
@@ -82,6 +83,19 @@ def verdict_from_json(data: Mapping[str, Any]) -> Verdict:
         first_node=str(data.get("first_node", "")),
         first_gpu=str(data.get("first_gpu", "")),
     )
+
+
+def facts_from_json(data: Mapping[str, Any]) -> Facts:
+    """
+    Return the facts that `data` holds; unknown keys are skipped, missing ones have their defaults.
+
+    Raises:
+        KeyError, ValueError, TypeError: A piece of evidence is malformed.
+    """
+    known = {key: data[key] for key in Facts.__dataclass_fields__ if key in data}
+    known["evidence"] = tuple(evidence_from_json(item) for item in data.get("evidence", ()))
+    known["not_read"] = tuple(map(str, data.get("not_read", ())))
+    return Facts(**known)
 
 
 def _evidence_to_json(item: Evidence) -> dict[str, Any]:
@@ -97,7 +111,8 @@ def _evidence_to_json(item: Evidence) -> dict[str, Any]:
     }
 
 
-def _evidence_from_json(data: Mapping[str, Any]) -> Evidence:
+def evidence_from_json(data: Mapping[str, Any]) -> Evidence:
+    """Return the piece of evidence that `data` holds; see `verdict_from_json`."""
     return Evidence(
         source=str(data["source"]),
         file=str(data["file"]),
