@@ -49,3 +49,28 @@ def read_history(state: Path) -> Iterator[dict[str, Any]]:
             if isinstance(found, dict) and found.get("run_id") not in seen:
                 seen.add(str(found.get("run_id")))
                 yield found
+
+
+def read_engine_history(state: Path, workflow: str, from_byte: int = 0) -> Iterator[dict[str, Any]]:
+    """
+    Yield what is remembered of the jobs of one engine's workflow, those that succeeded, in the order of their end.
+
+    Args:
+        from_byte: Where in the history to begin: it may hold millions of others.
+    """
+    mark = b'"workflow":"%s"' % workflow.encode()
+    try:
+        file = os.fdopen(open_regular(state / "history.jsonl"), "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        file.seek(from_byte)
+        for line in file:
+            if mark not in line:
+                continue
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict) and found.get("workflow") == workflow:
+                yield found

@@ -1,0 +1,207 @@
+"""The one message about a workflow: its runs and what its engine told are gathered, judged, composed and sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpualert.cleaning import Window
+from gpualert.config import Settings
+from gpualert.errors import RunDirError
+from gpualert.excerpt import read_windows
+from gpualert.findings import judge
+from gpualert.history import read_engine_history
+from gpualert.model import Facts, LogFile, Run, RunStatus
+from gpualert.notify.message import compose, envelope, message_id
+from gpualert.notify.outbox import queue_message, send_due
+from gpualert.rundir import read_run
+from gpualert.settle import readable_logs
+from gpualert.state import STAMP_LENGTH, run_paths, state_of
+from gpualert.tell import findings_of
+from gpualert.wording import host_of, job_of
+from gpualert.workflow_folder import FailedJob, Workflow, WorkflowFolder, has_ended
+from gpualert.workflow_report import build_workflow_report, status_of
+from gpualert.workflow_story import Attempt, Story, jobs_of, not_covered
+
+_WELL = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
+_SEND_S = 60.0
+_MOST_EXCERPTS = 3
+_EARLIER_S = 120.0  # clocks of other hosts may be behind
+
+
+def tell_workflow(folder: WorkflowFolder, folders: Sequence[Path], settings: Settings) -> tuple[Story, list[str]]:
+    """
+    Send the summary of a workflow that has ended, once.
+
+    Args:
+        folders: All state folders: a node may have kept its runs in a fallback.
+
+    Returns:
+        What happened, and what went wrong with telling it.
+
+    Raises:
+        WorkflowError: Its folder cannot be read.
+        OSError: The disk is full.
+    """
+    story, windows = gather(folder, folders)
+    if folder.is_told or story.running or why_untold(story, settings):
+        if not story.running:
+            folder.mark_told()
+        return story, []
+    report = build_workflow_report(story, windows)
+    sent_by = envelope(settings)
+    named = message_id(f"workflow-{story.workflow}", report.status)
+    message = compose(report, (), sent_by, named, story.ended_at or time.time())
+    state = state_of(folder.path)
+    queue_message(state, message, message_id=named, mail_from=sent_by.mail_from, to=sent_by.to, now=time.time())
+    folder.mark_told()
+    folder.drop_copies()
+    done = send_due(state, settings, time.time(), _SEND_S, named)
+    return story, [*sent_by.refused, *done.dead, *done.troubles]
+
+
+def why_untold(story: Story, settings: Settings) -> str:
+    """Say why the summary of an ended workflow is not sent; "" where it is."""
+    lasted_s = story.ended_at - story.started_at if story.ended_at is not None else None
+    if settings.mail == "none":
+        return "the setting 'mail' is none"
+    if lasted_s is not None and lasted_s < settings.longer_than_s:
+        return f"it lasted {lasted_s:.1f} s, and only what takes longer than {settings.longer_than_s:g} s is told"
+    if settings.on == "failure" and status_of(story) is RunStatus.SUCCEEDED:
+        return "it succeeded, and the setting 'on' is failure"
+    return ""
+
+
+def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list[Window]]:
+    """
+    Put together what happened in a workflow; also the log lines around the first causes.
+
+    Raises:
+        WorkflowError: Its folder cannot be read.
+    """
+    workflow = folder.read()
+    told, passed, troubles = folder.failures()
+    runs = list(_runs(workflow, folders))
+    seen = [attempt for run in runs if (attempt := _attempt_of_run(run))]
+    attempts = [*seen, *not_covered([_attempt_told(workflow, job) for job in told], seen)]
+    for line in _successes(workflow, folders):
+        key, at = str(line.get("key", "")), line.get("ended_at")
+        # Where the engine tells, a command that went well is no job that passed: its output may be missing.
+        if isinstance(at, (int, float)) and not told:
+            passed[key] = max(passed.get(key, 0.0), float(at))
+    jobs = jobs_of(attempts, passed)
+    ended = has_ended(workflow)
+    story = Story(
+        workflow=workflow.workflow,
+        **{name: getattr(workflow, name) for name in ("engine", "name", "cwd", "host", "started_at", "ended_at")},
+        running=ended is not True,
+        done=workflow.done,
+        total=workflow.total,
+        jobs=jobs,
+        not_read=tuple(troubles),
+    )
+    return story, _windows(story, {run.run_id: run for run in runs}, {job.key: job for job in told})
+
+
+def _runs(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Run]:
+    """Yield the runs of a workflow: those of its time, as a run's name begins with that of its start."""
+    began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(workflow.started_at - _EARLIER_S))
+    for path in run_paths(folders):
+        if path.name[:STAMP_LENGTH] < began or not (path / "engine").exists():
+            continue
+        try:
+            run = read_run(path)
+        except RunDirError:
+            continue  # its own report says so
+        if run.engine.get("workflow") == workflow.workflow:
+            yield run
+
+
+def _successes(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Mapping[str, object]]:
+    own = state_of(workflow.path)
+    for state in folders:
+        yield from read_engine_history(state, workflow.workflow, workflow.history_at_bytes if state == own else 0)
+
+
+def _attempt_of_run(run: Run) -> Attempt | None:
+    """Return what a run tells of a failed attempt; None where it went well, or is under way."""
+    found = findings_of(run)
+    if found is None or found.verdict.status in _WELL:
+        return None
+    engine = run.engine
+    number = engine.get("attempt", "")
+    streams = [str(stream.path) for stream in run.streams if stream.path]
+    return Attempt(
+        key=engine.get("key", ""),
+        rule=engine.get("rule", ""),
+        wildcards=engine.get("wildcards", ""),
+        number=int(number) if number.isdecimal() else 0,
+        ended_at=run.exit.ended_at if run.exit else (run.start.started_at if run.start else 0.0),
+        exit_status=run.exit.status if run.exit else None,
+        verdict=found.verdict,
+        node=host_of(run),
+        external_job=job_of(run),
+        run_id=run.run_id,
+        logs=_sizes([*(str(Path(run.cwd, word)) for word in engine.get("log", "").split()), *streams]),
+    )
+
+
+def _attempt_told(workflow: Workflow, job: FailedJob) -> Attempt:
+    """Return a failed attempt as the engine told it, judged by what its logs say."""
+    verdict = judge(_log_files(job), Facts(status=job.exit_status or 1))
+    return Attempt(
+        key=job.key,
+        rule=job.rule,
+        wildcards=job.wildcards,
+        number=job.attempt,
+        ended_at=job.at,
+        exit_status=job.exit_status,
+        verdict=verdict,
+        node="" if job.external_job else workflow.host,
+        external_job=job.external_job,
+        logs=_sizes(job.logs),
+        said=_first_lines(job.said),
+    )
+
+
+def _log_files(job: FailedJob) -> list[LogFile]:
+    """Return a job's logs: the copies, which no later attempt has touched, under the names of the logs."""
+    found = []
+    for log in job.logs:
+        path = (job.copies or {}).get(log, Path(log))
+        path = path if path.is_file() else Path(log)
+        if path.is_file():
+            found.append(LogFile(log, path, 0, path.stat().st_size))
+    return found
+
+
+def _first_lines(said: str) -> str:
+    """Return the telling part of the engine's words: what comes after the names of exceptions and places."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return " ".join(line for line in lines if not line.endswith(":"))[:500]
+
+
+def _sizes(logs: Iterable[str]) -> tuple[tuple[str, int | None], ...]:
+    return tuple((log, _size(log)) for log in dict.fromkeys(logs))
+
+
+def _size(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_size
+    except (OSError, ValueError):
+        return None
+
+
+def _windows(story: Story, runs: Mapping[str, Run], told: Mapping[str, FailedJob]) -> list[Window]:
+    """Read the log lines around the cause of the first failed job of each of the first causes."""
+    windows: list[Window] = []
+    firsts = {job.last.verdict.failure_class: job for job in reversed(story.failed)}
+    for name, _ in story.causes[:_MOST_EXCERPTS]:
+        last = firsts[name].last
+        root = next((item for item in last.verdict.evidence if item.line), None)
+        logs = readable_logs(runs[last.run_id]).files if last.run_id else tuple(_log_files(told[last.key]))
+        found, _ = read_windows(logs, root, 0)
+        windows += [replace(window, title=f"{firsts[name].name}: {window.title}") for window in found[:1]]
+    return windows

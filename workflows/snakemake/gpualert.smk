@@ -1,0 +1,13 @@
+# One line in a Snakefile, before or after its rules:
+#
+#     include: "/path/that/gpualert/path/snakemake/prints/gpualert.smk"
+#
+# Every shell command of every rule then runs through `gpualert run`, which knows rule,
+# wildcards, job, log and attempt, and one message tells how the workflow went.  Where
+# that cannot be, the workflow is told so once and runs as ever.
+try:
+    from snakemake_logger_plugin_gpualert import follow as _gpualert_follow
+except Exception as _gpualert_error:
+    logger.warning(f"gpualert: this workflow runs unwatched: {_gpualert_error}")
+else:
+    _gpualert_follow(workflow)
