@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,6 @@ from gpualert.state import state_of
 _WORKFLOWS, _GATES = "workflows", "gates"
 # What the shim takes for a gate's name, too.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-_TEXTS = {  # in a line, and as an attribute
-    "run_id": "run_id",
-    "status": "status",
-    "class": "failure_class",
-    "action": "action",
-    "confidence": "confidence",
-    "node": "node",
-    "first_node": "first_node",
-    "blamed": "blamed",
-    "fingerprint": "fingerprint",
-}
 
 
 @dataclass(frozen=True)
@@ -65,6 +54,15 @@ class FailedAttempt:
     fingerprint: str
     exit_status: int | None
 
+    @property
+    def makes_a_gate(self) -> bool:
+        """Whether only a person can mend what ended it, beyond doubt."""
+        return (self.action, self.confidence) == (Action.FIX.value, Confidence.HIGH.value) and bool(self.exit_status)
+
+
+# An attribute's name in a line; `class` as in all files.
+_ON_DISK = {field.name: field.name for field in fields(FailedAttempt)} | {"failure_class": "class"}
+
 
 def job_key(rule: str, wildcards: Mapping[str, object]) -> str:
     """Return the name of a job within its workflow: 16 hex digits, equal for equal rule and wildcards."""
@@ -90,37 +88,36 @@ def record_attempt(run: Run, verdict: Verdict, gpu_allotted: bool | None) -> Non
     state = state_of(run.path)
     folder = state / _WORKFLOWS / workflow
     make_private_folder(folder)
-    append_line(folder / f"{key}.jsonl", _line(run, verdict, gpu_allotted))
-    status = run.exit.status if run.exit else 0
-    if verdict.action is Action.FIX and verdict.confidence is Confidence.HIGH and status:
+    attempt = _attempt(run, verdict, gpu_allotted)
+    named = {"schema": SCHEMA, "rule": run.engine.get("rule", ""), "wildcards": run.engine.get("wildcards", "")}
+    values = {key: getattr(attempt, name) for name, key in _ON_DISK.items()}
+    append_line(folder / f"{key}.jsonl", {**named, **values})
+    if attempt.makes_a_gate:
         make_private_folder(state / _GATES / workflow)
-        write_atomically(state / _GATES / workflow / key, b"%d\n" % status)
+        write_atomically(state / _GATES / workflow / key, f"{attempt.exit_status}\n".encode())
 
 
 def _are_names(workflow: str, key: str) -> bool:
     return all(_NAME.fullmatch(name) for name in (workflow, key))
 
 
-def _line(run: Run, verdict: Verdict, gpu_allotted: bool | None) -> dict[str, Any]:
+def _attempt(run: Run, verdict: Verdict, gpu_allotted: bool | None) -> FailedAttempt:
     blame = None
     with suppress(NodeNameError):
         blame = blamed(run, verdict, gpu_allotted, 0.0)
-    return {
-        "schema": SCHEMA,
-        "run_id": run.run_id,
-        "attempt": _number(run.engine.get("attempt", "")),
-        "status": verdict.status,
-        "class": verdict.failure_class,
-        "action": verdict.action,
-        "confidence": verdict.confidence,
-        "node": (run.start.node or run.start.host) if run.start else "",
-        "first_node": verdict.first_node,
-        "blamed": blame.node if blame else "",
-        "fingerprint": verdict.fingerprint,
-        "exit_status": run.exit.status if run.exit else None,
-        "rule": run.engine.get("rule", ""),
-        "wildcards": run.engine.get("wildcards", ""),
-    }
+    return FailedAttempt(
+        run_id=run.run_id,
+        attempt=_number(run.engine.get("attempt", "")),
+        status=verdict.status.value,
+        failure_class=verdict.failure_class,
+        action=verdict.action.value,
+        confidence=verdict.confidence.value,
+        node=(run.start.node or run.start.host) if run.start else "",
+        first_node=verdict.first_node,
+        blamed=blame.node if blame else "",
+        fingerprint=verdict.fingerprint,
+        exit_status=run.exit.status if run.exit else None,
+    )
 
 
 def _number(text: str) -> int:
@@ -158,15 +155,16 @@ def read_attempts(
 
 def _from_line(line: Mapping[str, Any]) -> FailedAttempt | None:
     """Return what a line holds; None where a value is missing, of another type, or no node's name."""
-    texts = {name: line[key] for key, name in _TEXTS.items() if isinstance(line.get(key), str)}
-    attempt, exit_status = line.get("attempt"), line.get("exit_status")
-    if len(texts) < len(_TEXTS) or type(attempt) is not int or not isinstance(exit_status, int | None):
+    values: dict[str, Any] = {name: line.get(key) for name, key in _ON_DISK.items()}
+    if type(values["attempt"]) is not int or type(values["exit_status"]) not in (int, type(None)):
+        return None
+    if any(type(value) is not str for name, value in values.items() if name not in ("attempt", "exit_status")):
         return None
     try:
-        check_node(texts["blamed"] or "none", "")  # it becomes an option of sbatch
+        check_node(str(values["blamed"]) or "none", "")  # it becomes an option of sbatch
     except NodeNameError:
         return None
-    return FailedAttempt(attempt=attempt, exit_status=exit_status, **texts)
+    return FailedAttempt(**values)
 
 
 def attempts_before(attempts: Collection[FailedAttempt], attempt: int) -> dict[int, FailedAttempt]:

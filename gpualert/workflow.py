@@ -154,17 +154,17 @@ class _Job:
         while True:
             found, troubles = self._read()
             known = attempts_before(found, attempt)
-            if attempt - 1 in known or time.monotonic() >= wait_until:
+            if attempt - 1 in known or _are_gated(known.values()) or time.monotonic() >= wait_until:
                 break
             time.sleep(_POLL_S)
         for trouble in troubles:
             self.say(attempt, trouble, trouble)
         last = known.get(attempt - 1)
-        if not last:
+        if not last and not _are_gated(known.values()):
             self.say(
                 attempt, "", f"nothing is known of why attempt {attempt - 1} failed: its resources stay as they are"
             )
-        elif last.action == Action.FIX.value:
+        if last and last.action == Action.FIX.value:
             self.say(
                 attempt, "", f"attempt {attempt - 1} ended with {last.failure_class}, which no further attempt mends"
             )
@@ -203,6 +203,11 @@ def _classes(name: str, on: Iterable[str] | str | None) -> frozenset[str]:
         near = "".join(f"; did you mean '{other}'?" for other in difflib.get_close_matches(unknown, known, 1))
         _say(f"gpualert: escalate({name!r}): '{unknown}' is no failure class of gpualert's own{near}")
     return wanted
+
+
+def _are_gated(attempts: Iterable[FailedAttempt]) -> bool:
+    """Say whether the shim ends what attempts there are left, which leaves no record of them."""
+    return os.environ.get("GPUALERT_GATE") == "stop" and any(one.makes_a_gate for one in attempts)
 
 
 def _scaled(first: float, factor: float, times: int, limit: float | None) -> float:

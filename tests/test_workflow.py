@@ -106,6 +106,17 @@ def test_what_grows_and_what_is_in_vain_is_said(make_run: RunBuilder, capsys: py
     ]
 
 
+def test_attempts_that_a_gate_ends_are_not_missed(
+    make_run: RunBuilder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUALERT_GATE", "stop")
+    monkeypatch.setattr(workflow, "_WAIT_S", 600.0)
+    failed(make_run, "file_not_found", "", "")
+    assert asked(escalate("mem_mb", 100), 4) == [100] * 4
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.endswith("attempt 1 ended with file_not_found, which no further attempt mends")
+
+
 def test_a_record_that_comes_late_is_waited_for(
     make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
