@@ -69,7 +69,7 @@ def post(
         OSError: The disk is full.
     """
     run = read_run(path)
-    state = standing(run)
+    state = standing(run, ask_scheduler=True)
     if state not in (Standing.ENDED, Standing.LOST, *([Standing.UNKNOWN] if unknown else [])):
         raise NotEndedError(path, state)
     settings, trouble = load_settings_or_defaults()
@@ -151,6 +151,8 @@ class _Steps:
         """Send the message, where there is to be one."""
         if self.claims.has(self.marker("queued")):
             return  # it is the spool's
+        if findings.again:
+            return  # the scheduler's next attempt tells of this one
         from gpualert import tell  # templates and mail cost 60 ms
 
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from gpualert.errors import UnsafeFileError
@@ -40,17 +40,29 @@ class Observation:
         rebooted: Whether its host was started anew since.
         child_alive: Whether the job's own process lives.
         age_s: Since the run directory last changed.
+        job_ended: Whether the scheduler says that the job is over; None where it was not asked.
     """
 
     lock_held: bool | None
     rebooted: bool | None
     child_alive: bool | None
     age_s: float
+    job_ended: bool | None = None
 
 
-def standing(run: Run) -> Standing:
-    """Look at a run and say how it stands."""
-    found = judge(run, observe(run, this_machine()))
+def standing(run: Run, *, ask_scheduler: bool = False) -> Standing:
+    """
+    Look at a run and say how it stands.
+
+    Args:
+        ask_scheduler: Ask the scheduler, some seconds long, where nothing else can be said of a job of its own.
+    """
+    seen = observe(run, this_machine())
+    found = judge(run, seen)
+    if found is Standing.UNKNOWN and ask_scheduler and run.start and run.start.slurm_job_id:
+        from gpualert.signals import slurm  # hardly ever
+
+        found = judge(run, replace(seen, job_ended=slurm.has_ended(run.start)))
     if found in (Standing.LOST, Standing.UNKNOWN) and has_ended(run.path):
         return Standing.ENDED  # its record was written while we looked
     return found
@@ -64,7 +76,7 @@ def judge(run: Run, seen: Observation) -> Standing:
         return Standing.RUNNING if run.start else Standing.LAUNCHING
     if not run.start:
         return Standing.LAUNCHING if seen.age_s < LAUNCH_GRACE_S else Standing.ABANDONED
-    if seen.rebooted or seen.child_alive is False:
+    if seen.rebooted or seen.child_alive is False or seen.job_ended:
         return Standing.LOST
     return Standing.UNKNOWN
 

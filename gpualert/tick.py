@@ -29,6 +29,9 @@ STUCK_S = 3600.0
 _POST_LIMIT_S = 900.0  # a mail server may take 600 s to accept what it has got; killed before, it would be sent twice
 _LOST_GRACE_S = 0.5
 _PRUNE_EVERY_S = 3600.0
+# A scheduler's server is asked seldom, and only about runs that have been silent for a while.
+_ASK_EVERY_S = 600.0
+_ASK_AFTER_S = 300.0
 
 DONE = "ended-done"
 LOST_DONE = "lost-done"
@@ -88,7 +91,7 @@ def _tick(
             break
         _post(due, complain)
     _deliver(state, settings, complain, until)
-    if time.monotonic() < until and _is_time_to_prune(state):
+    if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)
 
 
@@ -99,7 +102,8 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
     A run that was tried too often, or cannot be read, is complained about once and then left alone.
     """
     now = time.time() if now is None else now
-    due = []
+    due: list[Due] = []
+    doubtful: list[Run] = []
     for path in run_paths([state]):
         if is_done(path, DONE) or is_done(path, PARKED):
             continue
@@ -108,8 +112,21 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
         elif is_being_done(path):
             _complain_if_stuck(path, complain, now)
         elif is_due(path, now):
-            due += _look(path, complain, now)
-    return due
+            due += _look(path, complain, now, doubtful)
+    lost = _given_up(state, doubtful, now)
+    names = {item.run.path.name for item in lost}
+    return [*(item for item in due if item.run.path.name not in names), *lost]
+
+
+def _given_up(state: Path, doubtful: Sequence[Run], now: float) -> list[Due]:
+    """Return the runs, of those that nobody here can see, whose job the scheduler says has ended: one call for all."""
+    starts = [run.start for run in doubtful if run.start]
+    if not starts or not _is_time(state, "asked", _ASK_EVERY_S):
+        return []
+    from gpualert.signals.slurm import ended_runs
+
+    ended = ended_runs(starts, now)
+    return [Due(run, Standing.LOST) for run in doubtful if run.run_id in ended]
 
 
 def _complain_if_stuck(path: Path, complain: Callable[[str], None], now: float) -> None:
@@ -120,10 +137,12 @@ def _complain_if_stuck(path: Path, complain: Callable[[str], None], now: float) 
             Claims.of(path).mark("stuck")
 
 
-def _look(path: Path, complain: Callable[[str], None], now: float) -> list[Due]:
+def _look(path: Path, complain: Callable[[str], None], now: float, doubtful: list[Run]) -> list[Due]:
     try:
         run = read_run(path)
         state = standing(run)
+        if state is Standing.UNKNOWN and _is_doubtful(run, now):
+            doubtful.append(run)
         return [Due(run, state)] if _is_wanted(run, state, now) else []
     except (RunDirError, OSError) as error:
         # A young one may still be in the making, and one that is gone was removed meanwhile.
@@ -141,6 +160,12 @@ def _is_wanted(run: Run, state: Standing, now: float) -> bool:
     if state is not Standing.UNKNOWN or is_done(run.path, "unknown-done"):
         return False
     return now - _last_sign_at(run) > UNKNOWN_AFTER_S
+
+
+def _is_doubtful(run: Run, now: float) -> bool:
+    """Say whether the scheduler is to be asked about a run that nobody here can see."""
+    in_slurm = run.start is not None and bool(run.start.slurm_job_id)
+    return in_slurm and not is_done(run.path, LOST_DONE) and now - _last_sign_at(run) > _ASK_AFTER_S
 
 
 def _last_sign_at(run: Run) -> float:
@@ -167,7 +192,8 @@ def _confirmed(found: list[Due]) -> list[Due]:
     """
     if any(due.standing is Standing.LOST for due in found):
         time.sleep(_LOST_GRACE_S)
-    return [due for due in found if due.standing is not Standing.LOST or standing(due.run) is Standing.LOST]
+    gone = (Standing.LOST, Standing.UNKNOWN)  # the latter where it is the scheduler who says so
+    return [due for due in found if due.standing is not Standing.LOST or standing(due.run) in gone]
 
 
 def _post(due: Due, complain: Callable[[str], None]) -> None:
@@ -202,11 +228,11 @@ def _deliver(state: Path, settings: Settings, complain: Callable[[str], None], u
             complain(reason)
 
 
-def _is_time_to_prune(state: Path) -> bool:
-    """Say whether the last removal is an hour ago: measuring thousands of runs is not for each minute."""
-    stamp = state / "locks" / "pruned"
+def _is_time(state: Path, name: str, every_s: float) -> bool:
+    """Say whether what is not for each minute was last done long enough ago, and note that it is done now."""
+    stamp = state / "locks" / name
     try:
-        if time.time() - stamp.stat().st_mtime < _PRUNE_EVERY_S:
+        if time.time() - stamp.stat().st_mtime < every_s:
             return False
     except OSError:
         pass
@@ -250,6 +276,6 @@ def _is_finished(path: Path, waiting: set[str]) -> bool:
         return True
     try:
         state = standing(read_run(path))
-        return state is Standing.ABANDONED or (state is Standing.LOST and is_done(path, LOST_DONE))
+        return state is Standing.ABANDONED or (state in (Standing.LOST, Standing.UNKNOWN) and is_done(path, LOST_DONE))
     except (RunDirError, OSError):
         return False

@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from gpualert.bounded import Answer, answer_of
 from gpualert.display import shorten, visible
 from gpualert.errors import GpualertError
+from gpualert.model import Start
 from gpualert.signals.slurm_records import FIELDS, GarbledError, Job, JobRecord, jobs_of, shown_records
 
 LIMIT_S = 5.0
+_GRACE_S = 60.0
 _LIMIT_BYTES = 64 << 20
 _MOST_IDS = 500  # in one call: a command line and a query have their limits
 _JOB_ID = re.compile(r"[1-9]\d{0,11}\Z")
@@ -79,6 +81,27 @@ def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S) -> Asked:
         except SlurmError as error:
             not_read.append(str(error))
     return Asked(jobs, tuple(not_read))
+
+
+def ended_runs(starts: Iterable[Start], now: float, limit_s: float = LIMIT_S) -> frozenset[str]:
+    """Return the run ids of those whose job Slurm says has ended, long enough ago for their record to have appeared."""
+    starts = [start for start in starts if start.slurm_job_id]
+    jobs = ask([start.slurm_job_id for start in starts], limit_s).jobs if starts else {}
+    attempts = [
+        (start, jobs[start.slurm_job_id].attempt(start.slurm_restart_count))
+        for start in starts
+        if start.slurm_job_id in jobs
+    ]
+    return frozenset(
+        start.run_id
+        for start, attempt in attempts
+        if attempt.has_ended and attempt.ended_at is not None and now - attempt.ended_at > _GRACE_S
+    )
+
+
+def has_ended(start: Start) -> bool:
+    """Say whether Slurm says that the job of a run has ended; see `ended_runs`."""
+    return start.run_id in ended_runs([start], time.time())
 
 
 def _is_of(record: JobRecord, job_id: str) -> bool:
