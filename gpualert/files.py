@@ -118,11 +118,11 @@ def make_private_folder(path: Path) -> None:
             folder.chmod(0o700)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """
-    Write a private file in one step: a reader sees all of it or the older one.
+    Write a file in one step: a reader sees all of it or the older one.
 
-    The bytes are on disk when this returns; mode 0600 whatever the umask.
+    The bytes are on disk when this returns; it is private, or of the given mode, whatever the umask.
 
     Raises:
         OSError: The disk is full or the folder is gone; an older file stays as it was.
@@ -132,7 +132,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
-            os.fchmod(fd, 0o600)
+            os.fchmod(fd, mode)
             file.write(data)
             file.flush()
             os.fsync(fd)
@@ -140,3 +140,39 @@ def write_atomically(path: Path, data: bytes) -> None:
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, data: bytes) -> bool:
+    """
+    Write a private file in one step, unless there is one of that name; of many who try, one succeeds.
+
+    Returns:
+        Whether it was written.
+
+    Raises:
+        OSError: The disk is full or the folder is gone.
+    """
+    if path.exists():
+        return False
+    draft = path.with_name(f".{path.name}.{os.uname().nodename[:32]}.{os.getpid()}")
+    try:
+        write_atomically(draft, data)
+        return _publish(draft, path, data)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _publish(draft: Path, path: Path, data: bytes) -> bool:
+    """Give a draft its name unless that is taken: a link can do so in one step, a rename would overwrite."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return False
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    return True

@@ -74,6 +74,17 @@ class Attach:
 
 
 @dataclass(frozen=True)
+class Digests:
+    """When messages are told together."""
+
+    window_s: float = _option(
+        900.0,
+        duration,
+        "what is like a message just sent is told with its like after that long, then twice as long; 0: each by itself",
+    )
+
+
+@dataclass(frozen=True)
 class Prune:
     """How long finished runs are kept."""
 
@@ -89,6 +100,14 @@ class Ledger:
 
     strikes: int = _option(2, integer(1), "faults of a node, at different times, after which every chain leaves it out")
     expires_s: float = _option(7 * 86400.0, duration, "age at which a node's fault counts no more")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a tick tells a monitoring system."""
+
+    prometheus: str = _option("", path, "file *.prom that a tick writes for node_exporter's textfile collector")
+    since_s: float = _option(30 * 86400.0, duration, "how far its statistics look back")
 
 
 @dataclass(frozen=True)
@@ -116,8 +135,10 @@ class Settings:
     smtp: Smtp = field(default_factory=Smtp)
     sendmail: Sendmail = field(default_factory=Sendmail)
     attach: Attach = field(default_factory=Attach)
+    digest: Digests = field(default_factory=Digests)
     prune: Prune = field(default_factory=Prune)
     ledger: Ledger = field(default_factory=Ledger)
+    stats: Stats = field(default_factory=Stats)
     origins: Mapping[str, str] = field(default_factory=frozen)
 
 

@@ -29,6 +29,7 @@ STUCK_S = 3600.0
 _POST_LIMIT_S = 900.0  # a mail server may take 600 s to accept what it has got; killed before, it would be sent twice
 _LOST_GRACE_S = 0.5
 _PRUNE_EVERY_S = 3600.0
+_PUBLISH_EVERY_S = 600.0  # counting 10,000 runs takes a second
 # A scheduler's server is asked seldom, and only about runs that have been silent for a while.
 _ASK_EVERY_S = 600.0
 _ASK_AFTER_S = 300.0
@@ -93,6 +94,9 @@ def _tick(
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)
+    is_home = state == folders[0]
+    if is_home and settings.stats.prometheus and _is_time(state, "published", _PUBLISH_EVERY_S):
+        _publish(folders, settings, complain)
 
 
 def find_due(state: Path, complain: Callable[[str], None], now: float | None = None) -> list[Due]:
@@ -245,6 +249,19 @@ def _prune(state: Path, folders: Sequence[Path], settings: Settings, complain: C
         prune_state(state, settings.prune, time.time(), folders)
     except (GpualertError, OSError) as error:
         complain(f"cannot remove old runs in '{state}': {error}")
+
+
+def _publish(folders: Sequence[Path], settings: Settings, complain: Callable[[str], None]) -> None:
+    """Write the statistics where a monitoring system reads them; runs that cannot be read were complained about."""
+    from gpualert.census import take_census
+    from gpualert.exposition import write_exposition
+
+    now = time.time()
+    since = now - settings.stats.since_s
+    try:
+        write_exposition(Path(settings.stats.prometheus), take_census(folders, since).statistics(since, now))
+    except (GpualertError, OSError) as error:
+        complain(f"cannot write statistics to '{settings.stats.prometheus}': {error}")
 
 
 def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] = ()) -> list[Path]:
