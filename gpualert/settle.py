@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpualert.bounded import within
 from gpualert.errors import UnsafeFileError
 from gpualert.files import open_regular
+from gpualert.kept import is_overwritten, keep, kept_path
 from gpualert.model import Capture, LogFile, Run, Stream
 from gpualert.signals.process import has_open, is_alive, processes_of, this_machine
 from gpualert.standing import same_pids
@@ -50,7 +51,10 @@ def settle(run: Run, limit_s: float = LIMIT_S, quiet_s: float = QUIET_S) -> Logs
 
 def _settled(run: Run, limit_s: float, quiet_s: float) -> Logs:
     left = _wait(run, limit_s, quiet_s)
-    return _logs(run, [_extended(stream) if left else stream for stream in run.streams])
+    streams = [_extended(stream) if left else stream for stream in run.streams]
+    not_kept = keep(run)
+    logs = _logs(run, streams)
+    return replace(logs, not_read=(*logs.not_read, *not_kept))
 
 
 def readable_logs(run: Run) -> Logs:
@@ -59,13 +63,23 @@ def readable_logs(run: Run) -> Logs:
 
 
 def _logs(run: Run, streams: Iterable[Stream]) -> Logs:
+    overwritten = {stream.name for stream in run.streams if is_overwritten(run, stream)}
+    streams = [_kept(run, stream) if stream.name in overwritten else stream for stream in streams]
     found = [_log_file(stream.path.name, stream.path, stream.start, stream.end) for stream in streams if stream.path]
     found += [_log_file(str(path), path, 0, None) for path in _engine_logs(run)]
-    uncaptured = [_uncaptured(stream) for stream in streams if not stream.path]
+    remarks = [_uncaptured(stream) for stream in streams if not stream.path]
+    remarks += [
+        f"{name}: its file was overwritten since; read was our copy of beginning and end" for name in overwritten
+    ]
     return Logs(
         tuple(log for log in found if isinstance(log, LogFile)),
-        tuple(text for text in (*uncaptured, *found, *_capped(run)) if isinstance(text, str) and text),
+        tuple(text for text in (*remarks, *found, *_capped(run)) if isinstance(text, str) and text),
     )
+
+
+def _kept(run: Run, stream: Stream) -> Stream:
+    """Return our copy of a stream in its place."""
+    return replace(stream, path=kept_path(run, stream), start=0, end=None)
 
 
 def _wait(run: Run, limit_s: float, quiet_s: float) -> bool:
