@@ -1,0 +1,123 @@
+"""A user of the cluster, for tests: submits jobs, waits for their end, finds the runs and the messages."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from pathlib import Path
+
+from outcomes import messages
+
+from gpualert.places import shim
+
+from .cluster import Cluster, wait_until
+
+GPUALERT = f"/bin/sh {shim()}"
+_UNDER_WAY = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "RESIZING")
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """What sacct says of a job: the first word of its state, `exit code:signal`, and where it ran."""
+
+    state: str
+    exit_code: str
+    nodes: str
+
+
+@dataclass
+class User:
+    """
+    One user with a work folder and a state folder of its own.
+
+    Attributes:
+        work: The current directory of the jobs; Slurm's output files land here.
+        environ: The environment of `sbatch` and `srun`, and so of the jobs.
+    """
+
+    cluster: Cluster
+    work: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        home = self.work / "home"
+        home.mkdir(parents=True)
+        for path in (self.work, home):
+            shutil.chown(path, self.cluster.user, self.cluster.user)
+        defaults = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "USER": self.cluster.user}
+        defaults |= {"LANG": "C.UTF-8", "XDG_CACHE_HOME": str(self.cluster.base / "work/cache")}
+        defaults |= {"GPUALERT_HOME": str(self.state), "GPUALERT_PYTHON": str(self.cluster.python)}
+        self.environ = {**defaults, **self.environ}
+
+    @property
+    def state(self) -> Path:
+        """The state folder."""
+        return self.work / "state"
+
+    def run(
+        self, *words: str | Path, check: bool = True, limit_s: float = 90, environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program as this user, in the work folder."""
+        return subprocess.run(
+            ["setpriv", "--reuid", self.cluster.user, "--regid", self.cluster.user, "--init-groups", "--", *words],
+            cwd=self.work,
+            env={**self.environ, **(environ or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=check,
+        )
+
+    def gpualert(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command of gpualert as this user, outside any job."""
+        return self.run("/bin/sh", shim(), *words, check=check)
+
+    def sbatch(self, script: str, *options: str, name: str = "job", environ: Mapping[str, str] | None = None) -> str:
+        """Submit a script (a `#!/bin/bash` line is put before it), and return the job's number."""
+        path = self.work / f"{name}.sh"
+        path.write_text(f"#!/bin/bash\n{script}\n")
+        return self.run("sbatch", "--parsable", f"--job-name={name}", *options, path, environ=environ).stdout.strip()
+
+    def accounted(self, job: str) -> Accounted | None:
+        """Return what sacct says of a job now; None where it does not know it yet."""
+        words = ["sacct", "-X", "-n", "-P", "-j", job, "--format=State,ExitCode,NodeList"]
+        lines = self.run(*words).stdout.splitlines()
+        if not lines:
+            return None
+        state, exit_code, nodes = lines[-1].split("|")
+        return Accounted((state.split() or [""])[0], exit_code, nodes)
+
+    def wait(self, job: str, limit_s: float = 60) -> Accounted:
+        """Return what sacct says of a job that has ended, with all it leaves behind."""
+
+        def ended() -> Accounted | None:
+            queued = self.run("squeue", "-h", "-j", job, "-o", "%T", check=False).stdout.split()
+            if set(queued) & {*_UNDER_WAY, "STOPPED"}:
+                return None
+            found = self.accounted(job)
+            return found if found and found.state not in _UNDER_WAY else None
+
+        found: Accounted = wait_until(ended, limit_s, f"job {job}")
+        return found
+
+    def finish(self, script: str, *options: str, name: str = "job", limit_s: float = 60) -> tuple[str, Accounted]:
+        """Submit a script and wait for its end; return the job's number and what sacct says."""
+        job = self.sbatch(script, *options, name=name)
+        return job, self.wait(job, limit_s)
+
+    def mails(self) -> list[EmailMessage]:
+        """Return the messages that have arrived, the oldest first."""
+        return messages(self.state)
+
+    def runs(self) -> list[Path]:
+        """Return the run directories, the oldest first."""
+        return sorted((self.state / "runs").glob("*"))
+
+    def output(self, job: str) -> str:
+        """Return what Slurm's output file of a job holds."""
+        return (self.work / f"slurm-{job}.out").read_text(errors="replace")
