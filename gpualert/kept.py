@@ -16,6 +16,7 @@ from gpualert.model import Capture, Run, Stream
 # Of the beginning and of the end.
 KEPT_BYTES = 4 << 20
 _COMPARED_BYTES = 4096
+_GAP = b"\n[gpualert left out what stood here"
 
 
 def keep(run: Run) -> list[str]:
@@ -54,17 +55,18 @@ def is_overwritten(run: Run, stream: Stream) -> bool:
         return False
     with os.fdopen(fd, "rb") as file:
         copy = file.read()
-    if stream.end is None or not stream.path:
-        return True  # it was never known how much of the file is the run's
+    end = stream.start + len(copy) if stream.end is None and _GAP not in copy else stream.end
+    if end is None or not stream.path:
+        return True  # how much of the file is the run's was never known
     try:
         fd = open_regular(stream.path)
     except (OSError, UnsafeFileError):
         return True
     with os.fdopen(fd, "rb") as file:
-        size_bytes = min(_COMPARED_BYTES, stream.end - stream.start)
+        size_bytes = min(_COMPARED_BYTES, end - stream.start)
         file.seek(stream.start)
         head = file.read(size_bytes)
-        file.seek(stream.end - size_bytes)
+        file.seek(end - size_bytes)
         tail = file.read(size_bytes)
     return not (copy.startswith(head) and copy.endswith(tail) and len(head) == len(tail) == size_bytes)
 
@@ -82,4 +84,4 @@ def _head_and_tail(path: Path, start: int, end: int | None) -> bytes:
         head = file.read(KEPT_BYTES)
         file.seek(end - KEPT_BYTES)
         left_out = end - start - 2 * KEPT_BYTES
-        return head + b"\n[gpualert: %d bytes are left out here]\n" % left_out + file.read(KEPT_BYTES)
+        return head + b"%s: %d bytes]\n" % (_GAP, left_out) + file.read(KEPT_BYTES)

@@ -64,22 +64,25 @@ def readable_logs(run: Run) -> Logs:
 
 def _logs(run: Run, streams: Iterable[Stream]) -> Logs:
     overwritten = {stream.name for stream in run.streams if is_overwritten(run, stream)}
-    streams = [_kept(run, stream) if stream.name in overwritten else stream for stream in streams]
-    found = [_log_file(stream.path.name, stream.path, stream.start, stream.end) for stream in streams if stream.path]
+    found = [_kept(run, item) if item.name in overwritten else _own(item) for item in streams if item.path]
     found += [_log_file(str(path), path, 0, None) for path in _engine_logs(run)]
     remarks = [_uncaptured(stream) for stream in streams if not stream.path]
-    remarks += [
-        f"{name}: its file was overwritten since; read was our copy of beginning and end" for name in overwritten
-    ]
+    remarks += [f"{name}: its file holds something else by now; our copy was read" for name in sorted(overwritten)]
     return Logs(
         tuple(log for log in found if isinstance(log, LogFile)),
         tuple(text for text in (*remarks, *found, *_capped(run)) if isinstance(text, str) and text),
     )
 
 
-def _kept(run: Run, stream: Stream) -> Stream:
-    """Return our copy of a stream in its place."""
-    return replace(stream, path=kept_path(run, stream), start=0, end=None)
+def _own(stream: Stream) -> LogFile | str:
+    assert stream.path
+    return _log_file(stream.path.name, stream.path, stream.start, stream.end)
+
+
+def _kept(run: Run, stream: Stream) -> LogFile | str:
+    """Return our copy of a stream's beginning and end, by the name of the file that it was copied from."""
+    assert stream.path
+    return _log_file(stream.path.name, kept_path(run, stream), 0, None)
 
 
 def _wait(run: Run, limit_s: float, quiet_s: float) -> bool:

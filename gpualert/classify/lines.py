@@ -119,7 +119,7 @@ _PREFIXES = tuple(
         ("Aa9.", r"[\w.]{1,60} (?:-|\|) (?=(?:" + _WORD + r")\b)"),
         (".", r"- (?=(?:" + _WORD + r")\b|\w+ - )"),
         ("[", r"\[(?:PID|pid)[:=]?\d{1,9}\] ?"),
-        ("Aa9", r"(?P<host>" + _HOST + r"): "),
+        ("Aa9", r"(?:slurmstepd-)?(?P<host>" + _HOST + r"): "),  # the former where one machine plays several nodes
     )
 )
 _BY_KIND = {kind: tuple(prefix for kinds, prefix in _PREFIXES if kind in kinds) for kind in "[( 9Aa."}
