@@ -64,13 +64,15 @@ def stats(since: float, rows: int, as_json: bool, file: Path | None) -> int:
 def _print(found: Statistics, rows: int | None) -> None:
     say(f"{duration(found.until - found.since)} to {instant(found.until)}\n")
     say(table(list(_overview(found))))
-    nodes = [row for row in found.by_node if row.failures or row.exclusions or row.attempts]
-    for title, shown in (("CLASS", found.by_class), ("NODE", nodes)):
-        if shown:
+    classes = [(visible(row.name), *_cells(row)) for row in found.by_class]
+    bad = [row for row in found.by_node if row.failures or row.exclusions or row.attempts]
+    nodes = [(visible(row.name), str(row.runs), *_cells(row)) for row in bad]
+    for headings, cells in ((("CLASS", *_HEADINGS), classes), (("NODE", "RUNS", *_HEADINGS), nodes)):
+        if cells:
             say("")
-            print_table([_cells(row) for row in shown[:rows]], (title, *_HEADINGS))
-            if rows and len(shown) > rows:
-                say(f"... and {len(shown) - rows} more (see: --rows)")
+            print_table(cells[:rows], headings)
+            if rows and len(cells) > rows:
+                say(f"... and {len(cells) - rows} more (see: --rows)")
 
 
 def _overview(found: Statistics) -> Iterator[tuple[str, str]]:
@@ -88,8 +90,8 @@ def _overview(found: Statistics) -> Iterator[tuple[str, str]]:
         yield "", f"{total.attempts_saved} not made, because the chain stopped early"
         yield "Interval", _interval(total.interval_s)
     if found.top_share is not None and found.gini is not None:
-        yield "Blamed", f"nodes, {total.exclusions} times; {TOP_NODES} of {found.nodes} nodes: {found.top_share:.1%}"
-        yield "", f"Gini coefficient {found.gini:.3f} over the {found.nodes} nodes seen"
+        share = f"{found.top_share:.1%} of that are {TOP_NODES} of the {found.nodes} nodes seen"
+        yield "Blamed", f"nodes, {total.exclusions} times; {share} (Gini coefficient {found.gini:.3f})"
 
 
 def _share(part: int, whole: int) -> str:
@@ -103,7 +105,7 @@ def _interval(found: Quartiles | None) -> str:
     return f"median {median}, quartiles {lower} and {upper} (of {found.count})"
 
 
-_HEADINGS = ("RUNS", "FAILED", "TIME LOST", "CHAINS", "SAVED", "ATTEMPTS", "NOT MADE", "INTERVAL", "BLAMED")
+_HEADINGS = ("FAILED", "TIME LOST", "CHAINS", "SAVED", "ATTEMPTS", "NOT MADE", "INTERVAL", "BLAMED")
 
 
 def _cells(row: Row) -> Sequence[str]:
@@ -111,8 +113,6 @@ def _cells(row: Row) -> Sequence[str]:
     interval = "" if row.interval_s is None else duration(row.interval_s.median)
     counts = (row.attempts, row.attempts_saved)
     return (
-        visible(row.name),
-        str(row.runs),
         str(row.failures),
         duration(row.time_lost_s) if row.failures else "",
         str(row.chains or ""),
