@@ -33,26 +33,44 @@ def main(words: Sequence[str]) -> int | None:
     if not path.startswith("/") or not set(flags) <= _FLAGS:
         return None
     _leave_the_job()
-    with turn(Path(path), _WAITING_PATIENCE_S if "--wait" in flags else _PATIENCE_S):
-        return _post(Path(path), flags)
+    return _post(Path(path), flags)
 
 
 def _post(path: Path, flags: Sequence[str]) -> int:
     from gpualert.errors import GpualertError
-    from gpualert.mailing import note
-    from gpualert.post import post
 
-    environ = os.environ if _started_in(path) else None
-    until_verdict, unknown = "--until" in flags, "--unknown" in flags
     try:
-        post(path, wait="--wait" in flags, until_verdict=until_verdict, unknown=unknown, environ=environ)
+        _report(path, flags)
     except GpualertError as error:
-        note(path, str(error))
+        _note(path, str(error))
         return 1
     except Exception as error:
-        note(path, f"{type(error).__name__}: {error}")
+        _note(path, f"{type(error).__name__}: {error}")
         raise  # the traceback goes to stderr, which the shim has pointed at post.log
     return 0
+
+
+def _report(path: Path, flags: Sequence[str]) -> None:
+    """Report a run in its turn; then its group, whose members are waited for in no place: they may need it."""
+    began, wait = time.monotonic(), "--wait" in flags
+    group: Path | None = path
+    if path.parent.name != "groups":
+        with turn(path, _WAITING_PATIENCE_S if wait else _PATIENCE_S):
+            from gpualert.post import report_run
+
+            environ = os.environ if _started_in(path) else None
+            until_verdict, unknown = "--until" in flags, "--unknown" in flags
+            group = report_run(path, wait=wait, until_verdict=until_verdict, unknown=unknown, environ=environ)
+    if group:
+        from gpualert.group.post import report_group
+
+        report_group(group, wait=wait, began=began)
+
+
+def _note(path: Path, trouble: str) -> None:
+    from gpualert.mailing import note
+
+    note(path, trouble)
 
 
 def _started_in(run_path: Path) -> bool:

@@ -16,8 +16,8 @@ from gpualert.config import Settings
 from gpualert.errors import ConfigError, UnsafeFileError
 from gpualert.files import open_append, read_regular, write_atomically
 from gpualert.findings import Findings
-from gpualert.jsonfiles import plain, write_json
-from gpualert.model import SCHEMA, RetryDecision, Run, RunStatus, Verdict
+from gpualert.jsonfiles import write_json
+from gpualert.model import ChainEnd, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import is_inner
 from gpualert.settle import Logs
 
@@ -61,11 +61,12 @@ class Mailing:
         logs: Logs,
         inner: Sequence[tuple[Run, Verdict]] = (),
         ranks: Sequence[Rank] = (),
+        decision: RetryDecision | None = None,
     ) -> None:
         """Compose, queue and send the message; what is done already is not done again."""
         if self.claims.has(self.marker("queued")):
             return  # it is the spool's
-        message = self._message(lambda: self._composed(findings, logs, inner, ranks), findings.verdict)
+        message = self._message(lambda: self._composed(findings, logs, inner, ranks, decision), findings.verdict)
         from gpualert.sending import Sender
 
         sender = Sender(self.run, findings.verdict, self.settings)
@@ -98,30 +99,30 @@ class Mailing:
         return data
 
     def _composed(
-        self, findings: Findings, logs: Logs, inner: Sequence[tuple[Run, Verdict]], ranks: Sequence[Rank]
+        self,
+        findings: Findings,
+        logs: Logs,
+        inner: Sequence[tuple[Run, Verdict]],
+        ranks: Sequence[Rank],
+        decision: RetryDecision | None,
     ) -> bytes:
         from gpualert import tell  # templates and mail cost 60 ms
         from gpualert.artifacts import to_json
 
-        told = tell.tell(self.run, findings, logs, inner, self.settings, self._decision(), time.time(), ranks)
+        told = tell.tell(self.run, findings, logs, inner, self.settings, decision, time.time(), ranks)
         write_json(self.run.path / "artifacts.json", to_json(told.artifacts))
         return told.data
 
-    def _decision(self) -> RetryDecision | None:
-        """Say whether the run is tried again; None where nobody asked for that."""
-        if not self.run.start or not self.run.start.chain:
-            return None
-        decision = RetryDecision(False, 0.0, "this version of gpualert starts no retries")
-        write_json(self.run.path / "retry.json", {"schema": SCHEMA, **plain(decision)})
-        return decision
 
-
-def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settings) -> str:
+def why_no_mail(
+    run: Run, findings: Findings, inner_failed: bool, settings: Settings, decision: RetryDecision | None = None
+) -> str:
     """
     Say why an ended run sends no message; "" where it sends one.
 
     Args:
         inner_failed: Whether a run inside it failed, which is worth a message even if it succeeded itself.
+        decision: Whether its chain of retries goes on; None where it is in none.
     """
     lasted_s, asked_s = duration_s(run), run.options.longer_than_s
     longer_than_s = settings.longer_than_s if asked_s is None else asked_s
@@ -129,13 +130,19 @@ def why_no_mail(run: Run, verdict: Verdict, inner_failed: bool, settings: Settin
         return "the run that it is part of reports it"
     if run.engine:
         return "the summary of its workflow reports it"
+    if findings.again:
+        return findings.again
+    if decision and not decision.end:
+        return f"its chain tells of it at its end: {decision.reason}"
     if not run.options.mail:
         return "--no-mail"
     if settings.mail == "none":
         return "the setting 'mail' is none"
+    if decision and (decision.end is not ChainEnd.SAVED or len(decision.history) > 1):
+        return ""  # nobody was told of the attempts before
     if lasted_s is not None and lasted_s < longer_than_s:
         return f"it lasted {lasted_s:.1f} s, and only runs longer than {longer_than_s:g} s send a message"
-    if settings.on == "failure" and verdict.status is RunStatus.SUCCEEDED and not inner_failed:
+    if settings.on == "failure" and findings.verdict.status is RunStatus.SUCCEEDED and not inner_failed:
         return "it succeeded, and the setting 'on' is failure"
     return ""
 

@@ -1,5 +1,5 @@
 """
-Report one ended run: read, collect, classify, decide, tell, queue, send.
+Report one ended run: read, collect, classify, decide, tell, queue, send; what belongs together is told together.
 
 Each step leaves its result in the run directory and a marker in `claims/`.  Killed anywhere, the next try goes on from
 there; two at once send one message, because each works under the run's lock.
@@ -17,8 +17,9 @@ from gpualert.claims import Claims
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
 from gpualert.findings import Findings, find_out, load, save
+from gpualert.group import group_of, is_group, join, membership, point_to
 from gpualert.mailing import Mailing, note, why_no_mail
-from gpualert.model import Action, Run
+from gpualert.model import Action, RetryDecision, Run
 from gpualert.nesting import is_inner
 from gpualert.notice import write_notice
 from gpualert.rundir import read_run
@@ -46,14 +47,29 @@ class NotEndedError(GpualertError):
         super().__init__(f"cannot report run '{path}': it is {standing.value}")
 
 
-def post(
+def post(path: Path, *, wait: bool = False, until_verdict: bool = False, unknown: bool = False) -> None:
+    """
+    Report the run, or the group of runs, in `path`, and the group that the run belongs to.
+
+    Args, Raises:
+        As `report_run` and `report_group`.
+    """
+    began = time.monotonic()
+    group = path if is_group(path) else report_run(path, wait=wait, until_verdict=until_verdict, unknown=unknown)
+    if group:
+        from gpualert.group.post import report_group
+
+        report_group(group, wait=wait, began=began)
+
+
+def report_run(
     path: Path,
     *,
     wait: bool = False,
     until_verdict: bool = False,
     unknown: bool = False,
     environ: Mapping[str, str] | None = None,
-) -> None:
+) -> Path | None:
     """
     Report the run in `path`; nothing happens where that is done, or another process is at it.
 
@@ -62,6 +78,9 @@ def post(
         until_verdict: Stop when `verdict.json` is written.
         unknown: Report the run although nobody can say whether it still runs.
         environ: The job's environment; None where it is not known.
+
+    Returns:
+        The group that it belongs to and that is to be reported now; None for a run that stands alone.
 
     Raises:
         RunDirError: The run directory cannot be trusted.
@@ -81,8 +100,9 @@ def post(
                 if trouble:
                     note(path, f"{trouble}; the defaults are used, and no message is sent until it is mended")
                 steps.go(until_verdict)
+            return None if until_verdict else group_of(run)
     except LockTimeoutError:
-        return  # whoever holds it does all of this
+        return None  # whoever holds it does all of this
 
 
 @dataclass(frozen=True)
@@ -109,7 +129,10 @@ class _Steps:
         findings = self._findings(logs)
         if until_verdict:
             return
-        self._mail(findings, logs)
+        if mine := membership(self.run):
+            point_to(self.run, join(self.run, mine))  # all of its group have one message
+        else:
+            self._mail(findings, logs, self._decision(findings, logs))
         self.claims.mark(self.marker("done"))
 
     def _findings(self, logs: Logs) -> Findings:
@@ -147,19 +170,31 @@ class _Steps:
         except (GpualertError, OSError) as error:
             note(self.run.path, f"the job's next attempt will not know of this one: {error}")
 
-    def _mail(self, findings: Findings, logs: Logs) -> None:
+    def _decision(self, findings: Findings, logs: Logs) -> RetryDecision | None:
+        """Decide whether the chain of retries that the run is in goes on; where that fails the report goes on."""
+        if not self.run.start or not self.run.start.chain:
+            return None
+        from gpualert.chains.ending import decide_after
+
+        try:
+            return decide_after(self.run, findings, logs.files, self.settings.home)
+        except LockTimeoutError:
+            raise  # a tick is at it, and the next one comes back to this
+        except (GpualertError, OSError) as error:
+            note(self.run.path, f"the chain does not know of this end: {error}")
+            return None
+
+    def _mail(self, findings: Findings, logs: Logs, decision: RetryDecision | None) -> None:
         """Send the message, where there is to be one."""
         if self.claims.has(self.marker("queued")):
             return  # it is the spool's
-        if findings.again:
-            return  # the scheduler's next attempt tells of this one
         from gpualert import tell  # templates and mail cost 60 ms
 
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
-        if not why_no_mail(self.run, findings.verdict, bool(inner), self.settings):
+        if not why_no_mail(self.run, findings, bool(inner), self.settings, decision):
             prefix = self.standing.value
             mailing = Mailing(self.run, self.claims, prefix, self.settings, self.trouble, self.wait)
-            mailing.send(findings, logs, inner)
+            mailing.send(findings, logs, inner, decision=decision)
 
 
 def clear_away(run_path: Path) -> None:

@@ -16,6 +16,7 @@ from gpualert.config import Prune, Settings
 from gpualert.engine_attempts import remove_old
 from gpualert.errors import GpualertError, LockTimeoutError, RunDirError, UnsafeFileError
 from gpualert.files import make_private_folder, open_append
+from gpualert.group import group_paths, remove_empty_groups
 from gpualert.model import Run
 from gpualert.places import python_command
 from gpualert.prune import prune
@@ -61,7 +62,7 @@ def tick(
     until = time.monotonic() + limit_s
     folders = list(folders)
     for state in folders:
-        if not (state / "runs").is_dir():
+        if not (state / "runs").is_dir() and not (state / "chains").is_dir():
             continue
         try:
             make_private_folder(state / "locks")
@@ -90,13 +91,27 @@ def _tick(
     for due in _confirmed(find_due(state, complain)):
         if time.monotonic() >= until:
             break
-        _post(due, complain)
+        _post(due.run.path, complain, *(["--unknown"] if due.standing is Standing.UNKNOWN else []))
+    for group in _due_groups(state, complain):
+        if time.monotonic() >= until:
+            break
+        _post(group, complain)
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)
     is_home = state == folders[0]
     if is_home and settings.stats.prometheus and _is_time(state, "published", _PUBLISH_EVERY_S):
         _publish(folders, settings, complain)
+
+
+def _drive(
+    state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None], until: float
+) -> None:
+    """Start what is due of the chains of retries."""
+    if (state / "chains").is_dir():
+        from gpualert.chains.driver import drive
+
+        drive(state, folders, settings, complain, until)
 
 
 def find_due(state: Path, complain: Callable[[str], None], now: float | None = None) -> list[Due]:
@@ -120,6 +135,17 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
     lost = _given_up(state, doubtful, now)
     names = {item.run.path.name for item in lost}
     return [*(item for item in due if item.run.path.name not in names), *lost]
+
+
+def _due_groups(state: Path, complain: Callable[[str], None]) -> list[Path]:
+    """Return the groups of runs whose report is missing; one that was tried too often is left alone, as a run is."""
+    if not (state / "groups").is_dir():
+        return []
+    from gpualert.group.post import due_groups, is_given_up
+
+    for path in filter(is_given_up, group_paths(state)):
+        _park(path, f"gave up on the report of group '{path}' after {MAX_TRIES} tries; see its post.log", complain)
+    return due_groups(state)
 
 
 def _given_up(state: Path, doubtful: Sequence[Run], now: float) -> list[Due]:
@@ -200,18 +226,17 @@ def _confirmed(found: list[Due]) -> list[Due]:
     return [due for due in found if due.standing is not Standing.LOST or standing(due.run) in gone]
 
 
-def _post(due: Due, complain: Callable[[str], None]) -> None:
-    """Make the report in another process: whatever a log does to it, the other runs get theirs."""
-    flags = ["--unknown"] if due.standing is Standing.UNKNOWN else []
-    command = python_command("post", *flags, str(due.run.path))
+def _post(path: Path, complain: Callable[[str], None], *flags: str) -> None:
+    """Make the report on a run or a group in another process: whatever a log does to it, the others get theirs."""
+    command = python_command("post", *flags, str(path))
     try:
-        with os.fdopen(_open_post_log(due.run.path), "ab") as stderr:
+        with os.fdopen(_open_post_log(path), "ab") as stderr:
             nothing = subprocess.DEVNULL
             subprocess.run(command, stdin=nothing, stdout=nothing, stderr=stderr, timeout=_POST_LIMIT_S, check=False)
     except OSError as error:
-        complain(f"cannot report run '{due.run.path}': {error.strerror or error}")
+        complain(f"cannot report run '{path}': {error.strerror or error}")
     except subprocess.TimeoutExpired:
-        complain(f"the report of run '{due.run.path}' took longer than {_POST_LIMIT_S:g} s; it is tried again later")
+        complain(f"the report of run '{path}' took longer than {_POST_LIMIT_S:g} s; it is tried again later")
 
 
 def _open_post_log(run_path: Path) -> int:
@@ -278,6 +303,7 @@ def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] 
     waiting = {path.name for outbox in outboxes for path in outbox.glob("*.json")}
     remove_old(state, policy.failed_s, now)
     removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
+    remove_empty_groups(state)
     for path in removed:
         for outbox in outboxes:
             for memory in (outbox / "sent").glob(f"{glob.escape(path.name)}.*.json"):

@@ -1,0 +1,103 @@
+"""What is said of runs that one launcher started together: a run that stands for all, logs to show, a row a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpualert.collect import duration_s
+from gpualert.group import leader_id
+from gpualert.group.verdict import Member, absent_ranks, first_member
+from gpualert.model import Exit, Run, RunStatus, Start, Verdict
+from gpualert.report import Rank
+from gpualert.settle import Logs
+from gpualert.wording import outcome
+
+_MOST_LOGS = 4  # shown and attached; the paths of all are in the table
+
+
+@dataclass(frozen=True)
+class Joint:
+    """
+    What the message about a group is made of.
+
+    Attributes:
+        run: Stands for all: the command, from the first start to the last end, ended as the first that failed did.
+        logs: Those that are shown and attached.
+        ranks: One row a member, those that never started too.
+    """
+
+    run: Run
+    logs: Logs
+    ranks: tuple[Rank, ...]
+
+
+def joint(folder: Path, members: Sequence[Member], verdict: Verdict) -> Joint:
+    """Gather what the message about a group is made of; `members` are those that began, by rank."""
+    origin = first_member(members, verdict)
+    return Joint(
+        run=stand_in(folder, members, origin),
+        logs=_shown_logs(members, origin, verdict),
+        ranks=(*_rows(members, origin, verdict), *_absent_rows(members)),
+    )
+
+
+def stand_in(folder: Path, members: Sequence[Member], origin: Member) -> Run:
+    """Return a run that stands for all members; its id, and so the message's, never changes."""
+    of = members[0].run
+    return Run(
+        path=folder,
+        run_id=leader_id(folder),
+        argv=of.argv,
+        cwd=of.cwd,
+        name=of.name,
+        options=of.options,
+        streams=origin.run.streams,
+        start=_first_start([member.run.start for member in members]),
+        exit=_last_exit(origin.run.exit, [member.run.exit for member in members]),
+        engine=of.engine,
+    )
+
+
+def _first_start(starts: Iterable[Start | None]) -> Start | None:
+    known = [start for start in starts if start]
+    # It was on many nodes, and its ranks' cgroups and processes are their own.
+    return replace(known[0], started_at=min(start.started_at for start in known), host="", node="") if known else None
+
+
+def _last_exit(of_first: Exit | None, exits: Iterable[Exit | None]) -> Exit | None:
+    return of_first and replace(of_first, ended_at=max(ended.ended_at for ended in exits if ended))
+
+
+def _shown_logs(members: Sequence[Member], origin: Member, verdict: Verdict) -> Logs:
+    """Return the logs of the first member and of others that speak in the verdict."""
+    files = {item.file for item in (*verdict.evidence, *(other.evidence for other in verdict.runners_up))}
+    speaking = [member for member in members if files & {log.name for log in member.logs.files}]
+    chosen = list(dict.fromkeys([id(member) for member in (origin, *speaking)]))[:_MOST_LOGS]
+    shown = {id(member): member.logs for member in members}
+    unique = {log.path: log for at in chosen for log in shown[at].files}
+    return Logs(tuple(unique.values()), origin.logs.not_read)
+
+
+def _rows(members: Iterable[Member], origin: Member, verdict: Verdict) -> list[Rank]:
+    failed = verdict.status is not RunStatus.SUCCEEDED
+    first = origin.label if verdict.first_rank is None else f"rank {verdict.first_rank}"
+    return [_row(member, first if failed and member is origin else "") for member in members]
+
+
+def _row(member: Member, first: str) -> Rank:
+    return Rank(
+        label=member.label,
+        node=member.host,
+        outcome=outcome(member.verdict) if member.verdict else member.progress,
+        took_s=duration_s(member.run),
+        log=next((str(stream.path) for stream in member.run.streams if stream.path), ""),
+        first=first,
+        succeeded=member.verdict is not None and not member.is_bad,
+    )
+
+
+def _absent_rows(members: Sequence[Member]) -> list[Rank]:
+    word = members[0].group.word
+    return [Rank(f"{word} {rank}", "", "never started", None, "") for rank in absent_ranks(members)]
