@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gpualert.config import Settings
 from gpualert.errors import GpualertError
 from gpualert.files import make_private_folder
+from gpualert.jsonfiles import read_json
 from gpualert.model import Run, Verdict
-from gpualert.notify.message import envelope, message_id
+from gpualert.notify.digests import Case, Digest, Topic
+from gpualert.notify.message import Envelope, envelope, message_id
 from gpualert.notify.outbox import LAST_ANSWER_S, queue_message, send_due
 from gpualert.notify.spool import Spool
 from gpualert.state import is_fallback, state_of
+from gpualert.topics import case_of, topic_of
+
+_TICK_AGE_S = 600.0
 
 
 @dataclass(frozen=True)
 class Sender:
-    """The message about one run in one state."""
+    """
+    The message about one run in one state.
+
+    Attributes:
+        clock: Returns the time, in seconds since 1970 UTC.
+    """
 
     run: Run
     verdict: Verdict
     settings: Settings
+    clock: Callable[[], float] = time.time
 
     def queue(self, message: bytes, *, addressed: bool) -> tuple[str, ...]:
         """
-        Put the message into the spool, which takes each Message-ID once.
+        Put the message into the spool, which takes each Message-ID once, or among those that are told together.
 
         Args:
             addressed: Whether the settings tell whom it goes to; where they are broken, those of the day it is sent do.
@@ -39,20 +52,22 @@ class Sender:
             OSError: The disk is full.
         """
         sent_by = envelope(self.settings, self.run.options.to)
-        queue_message(
-            self._state(),
-            message,
-            message_id=self._message_id(),
-            mail_from=sent_by.mail_from if addressed else "",
-            to=sent_by.to if addressed else self.run.options.to,
-            now=time.time(),
-            run_path=self.run.path,
-        )
+        case = self._case(sent_by, addressed=addressed)
+        if not self._collect(case):
+            queue_message(
+                self._state,
+                message,
+                message_id=case.message_id,
+                mail_from=case.mail_from,
+                to=case.to,
+                now=case.queued_at,
+                run_path=self.run.path,
+            )
         return sent_by.refused
 
     def send(self, limit_s: float, *, others_too: bool, last_answer_s: float = LAST_ANSWER_S) -> list[str]:
         """
-        Try to deliver it.
+        Try to deliver it, and the digests that are due.
 
         Args:
             limit_s: The longest time for it.
@@ -63,23 +78,40 @@ class Sender:
             What went wrong, a sentence each; nothing when it is delivered.
         """
         ends = time.monotonic() + limit_s
-        state, named = self._state(), self._message_id()
-        done = send_due(state, self.settings, time.time(), limit_s, named, last_answer_s)
-        if named not in done.sent:
-            # Where it does not wait any more, another process was quicker.
-            return [trouble for trouble in (*done.dead, *done.troubles, why_waiting(state, named)) if trouble]
+        prompt = not others_too and not is_ticking(self._state)
+        named = self._message_id
+        done = send_due(self._state, self.settings, self.clock(), limit_s, named, last_answer_s, prompt=prompt)
+        waits = why_waiting(self._state, named)
         left_s = ends - time.monotonic()
-        if done.waiting and others_too and left_s > 0:
-            send_due(state, self.settings, time.time(), left_s)
-        return list(done.troubles)
+        if not waits and done.waiting and others_too and left_s > 0:
+            send_due(self._state, self.settings, self.clock(), left_s)
+        return [*done.dead, *done.troubles, *filter(None, [waits])]
 
+    def _case(self, sent_by: Envelope, *, addressed: bool) -> Case:
+        mail_from = sent_by.mail_from if addressed else ""
+        to = sent_by.to if addressed else self.run.options.to
+        return case_of(self.run, self.verdict, self._message_id, mail_from, to, self.clock())
+
+    def _collect(self, case: Case) -> bool:
+        """Keep the message for a digest; False where it goes by itself."""
+        if not self.settings.digest.window_s or Spool.of(self._state).has(case.message_id):
+            return False
+        digest = Digest.on(self._state / "outbox", self._topic, case)
+        return digest.take(self._topic, case, case.queued_at, self.settings.digest.window_s)
+
+    @cached_property
+    def _topic(self) -> Topic:
+        return topic_of(self.run, self.verdict, retried=_is_retried(self.run))
+
+    @property
     def _message_id(self) -> str:
         return message_id(self.run.run_id, self.verdict.status)
 
+    @cached_property
     def _state(self) -> Path:
         """Return the state folder whose spool and mail are used: the run's own, unless that is none or a makeshift."""
         state = state_of(self.run.path)
-        if self.run.path.parent.name == "runs" and not is_fallback(state):
+        if self.run.path.parent.name in ("runs", "groups") and not is_fallback(state):
             return state
         try:
             make_private_folder(self.settings.home / "outbox")
@@ -88,14 +120,29 @@ class Sender:
         return self.settings.home if os.access(self.settings.home / "outbox", os.W_OK) else state
 
 
+def _is_retried(run: Run) -> bool:
+    """Say whether the run's chain goes on after it."""
+    try:
+        return read_json(run.path / "retry.json").get("retry") is True
+    except (OSError, ValueError, GpualertError):
+        return False
+
+
+def is_ticking(state: Path) -> bool:
+    """Say whether a tick has come by lately."""
+    try:
+        return time.time() - (state / "locks" / "ticked").stat().st_mtime < _TICK_AGE_S
+    except OSError:
+        return False
+
+
 def why_waiting(state: Path, named: str) -> str:
     """Say why a message is still in the spool; "" when it is not."""
     spool = Spool.of(state)
-    for path in spool.states():
+    for path in spool.states([named]):
         try:
             item = spool.read(path)
         except GpualertError:
             continue
-        if item.message_id == named:
-            return f"the message waits: {item.last_error or 'another process is sending just now'}"
+        return f"the message waits: {item.last_error or 'another process is sending just now'}"
     return ""

@@ -16,7 +16,8 @@ from reports import HOSTILE, NOW, RUN_ID, a_report, a_run, a_verdict, an_artifac
 from gpualert.cleaning import Window
 from gpualert.config import Settings
 from gpualert.model import Options, RunStatus
-from gpualert.notify.message import Envelope, compose, envelope, message_id, without_attachments
+from gpualert.notify.message import Envelope, compose, envelope, message_id
+from gpualert.notify.mime import without_attachments
 
 IDENTITY = message_id(RUN_ID, RunStatus.FAILED)
 ANN = Envelope("gpualert <ann@example.org>", "ann@example.org", ("ann@example.org",))

@@ -40,7 +40,10 @@ def kill_at(path: Path, delay_s: float) -> None:
             process.kill()
 
 
-def test_post_killed_at_fifty_moments_and_a_tick_give_one_message_each(make_run: RunBuilder, state: Path) -> None:
+def test_post_killed_at_fifty_moments_and_a_tick_give_one_message_each(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_DIGEST_WINDOW_S", "0")
     longest_s = post_time_s(make_run) * 1.1
     paths = [run_of(make_run, number) for number in range(MOMENTS)]
     for number, path in enumerate(paths):

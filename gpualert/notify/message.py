@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
 import os
 import pwd
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
-from email.parser import BytesHeaderParser
 from email.policy import SMTP
 from email.utils import formatdate
-from pathlib import PurePath
 
 from gpualert import __version__
 from gpualert.config import Settings
-from gpualert.display import shorten, visible
+from gpualert.display import visible
 from gpualert.model import Artifact, RunStatus
 from gpualert.notify.addresses import addresses_in
+from gpualert.notify.mime import assemble, attachment, header
 from gpualert.render import html, text
 from gpualert.report import Report
-
-_MEDIA_TYPE = re.compile(r"[a-z]+/[A-Za-z0-9.+-]{1,80}")
-_BASE64_STEP_BYTES = 57 * 1024  # whole lines: 57 bytes are 76 characters
-_NAME_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -83,93 +75,30 @@ def compose(report: Report, artifacts: Sequence[Artifact], sent_by: Envelope, id
         identity: Its Message-ID.
         date_s: Its date, in seconds since 1970 UTC.
     """
-    mark = hashlib.sha256(identity.encode()).hexdigest()[:24]
     names = [point.label for point in report.attached]
     files = [] if report.log_withheld else [artifact for artifact in artifacts if artifact.attached]
-    parts = [_body(report, mark), *map(_attachment, files, names)]
-    message = io.BytesIO()
-    message.write(bytes(_head(report, sent_by, identity, date_s)).rstrip() + b"\r\n")
-    message.write(b'Content-Type: multipart/mixed; boundary="%s"\r\n\r\n' % _boundary(mark).encode())
-    for part in parts:
-        message.write(b"--%s\r\n" % _boundary(mark).encode())
-        for piece in part:
-            message.write(piece)
-        message.write(b"\r\n")
-    message.write(b"--%s--\r\n" % _boundary(mark).encode())
-    return message.getvalue()
-
-
-def without_attachments(message: bytes) -> bytes | None:
-    """Return a message of `compose` with a word in place of its attachments; None where it has none."""
-    headers = BytesHeaderParser(policy=SMTP).parsebytes(message[: message.index(b"\r\n\r\n") + 4])
-    boundary = b"--" + str(headers.get_boundary()).encode()
-    parts = message.split(boundary)
-    if len(parts) < 4:
-        return None
-    head, body, *attachments, _ = parts
-    names = [BytesHeaderParser(policy=SMTP).parsebytes(part.lstrip()[:4096]).get_filename() for part in attachments]
-    if not any(names):
-        return None
-    note = EmailMessage(policy=SMTP)
-    listed = ", ".join(shorten(visible(str(name)), _NAME_LIMIT) for name in names)
-    note.set_content(
-        "The mail server refused this message for its size, so its attachments were left out:\n"
-        f"{listed}\nThe files are where the message says.\n",
-        cte="quoted-printable",
-    )
-    del note["MIME-Version"]
-    return boundary.join([head, body, b"\r\n" + bytes(note) + b"\r\n", b"--\r\n"])
-
-
-def _boundary(mark: str) -> str:
-    return f"=_gpualert_{mark}"  # "=_" never occurs in quoted-printable or base64
+    attached = [attachment(name, file.media_type, file.content) for file, name in zip(files, names, strict=False)]
+    return assemble(_head(report, sent_by, identity, date_s), text(report), html(report), attached)
 
 
 def _head(report: Report, sent_by: Envelope, identity: str, date_s: float) -> EmailMessage:
-    head = EmailMessage(policy=SMTP)
-    head["From"] = _header(sent_by.header_from)
-    head["To"] = _header(", ".join(sent_by.to))
-    head["Subject"] = _header(report.subject)
-    head["Date"] = formatdate(date_s, usegmt=True)
-    head["Message-ID"] = identity
-    head["Auto-Submitted"] = "auto-generated"  # Source: RFC 3834, section 5
-    head["X-Auto-Response-Suppress"] = "All"  # the same for Exchange
-    head["X-Gpualert-Run"] = _header(report.run_id)
-    head["X-Gpualert-Status"] = report.status.value
-    head["X-Gpualert-Class"] = _header(report.failure_class)
-    head["X-Mailer"] = f"gpualert {__version__}"
-    head["MIME-Version"] = "1.0"
-    return head
+    mail = head(report.subject, sent_by, identity, date_s)
+    mail["X-Gpualert-Run"] = header(report.run_id)
+    mail["X-Gpualert-Status"] = report.status.value
+    mail["X-Gpualert-Class"] = header(report.failure_class)
+    return mail
 
 
-def _header(value: str) -> str:
-    # Python decodes an encoded word in a value that it is given; line breaks in it become real headers.
-    return visible(value).replace("=?", "= ?")
-
-
-def _body(report: Report, mark: str) -> Iterator[bytes]:
-    body = EmailMessage(policy=SMTP)
-    body.set_content(text(report), cte="quoted-printable")
-    body.add_alternative(html(report), subtype="html", cte="quoted-printable")
-    body.set_boundary(f"=_gpualert_alt_{mark}")
-    del body["MIME-Version"]
-    yield bytes(body)
-
-
-def _attachment(artifact: Artifact, name: str) -> Iterator[bytes]:
-    """Yield an attachment piece by piece; the email package would hold three copies of it."""
-    part = EmailMessage(policy=SMTP)
-    media_type = artifact.media_type if _MEDIA_TYPE.fullmatch(artifact.media_type) else "application/octet-stream"
-    part["Content-Type"] = media_type + ("; charset=utf-8" if media_type.startswith("text/") else "")
-    part.add_header("Content-Disposition", "attachment", filename=_file_name(name))
-    part["Content-Transfer-Encoding"] = "base64"
-    yield bytes(part)
-    for at in range(0, len(artifact.content), _BASE64_STEP_BYTES):
-        piece = artifact.content[at : at + _BASE64_STEP_BYTES]
-        yield base64.encodebytes(piece).replace(b"\n", b"\r\n")
-
-
-def _file_name(name: str) -> str:
-    suffixes = "".join(PurePath(name).suffixes[-2:])[-20:]
-    stem = name[: len(name) - len(suffixes)]
-    return _header(shorten(stem, _NAME_LIMIT) + suffixes).replace("/", "_").replace("\\", "_").replace('"', "'")
+def head(subject: str, sent_by: Envelope, identity: str, date_s: float) -> EmailMessage:
+    """Return the headers of a mail."""
+    mail = EmailMessage(policy=SMTP)
+    mail["From"] = header(sent_by.header_from)
+    mail["To"] = header(", ".join(sent_by.to))
+    mail["Subject"] = header(subject)
+    mail["Date"] = formatdate(date_s, usegmt=True)
+    mail["Message-ID"] = identity
+    mail["Auto-Submitted"] = "auto-generated"  # Source: RFC 3834, section 5
+    mail["X-Auto-Response-Suppress"] = "All"  # the same for Exchange
+    mail["X-Mailer"] = f"gpualert {__version__}"
+    mail["MIME-Version"] = "1.0"
+    return mail

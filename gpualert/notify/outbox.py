@@ -15,6 +15,7 @@ from gpualert.errors import DeliveryError, LockTimeoutError
 from gpualert.files import make_private_folder
 from gpualert.notify import ChannelError, UnansweredError, maildir
 from gpualert.notify.addresses import is_address
+from gpualert.notify.closing import close_due
 from gpualert.notify.spool import Pause, Queued, Spool, SpoolError
 
 LAST_ANSWER_S = 600.0  # Source: RFC 5321, section 4.5.3.2.6: a server may take that long to accept a message
@@ -65,7 +66,7 @@ def queue_message(
     """
     spool = Spool.of(state)
     item = Queued(message_id, mail_from, tuple(to), now, str(run_path or ""), now)
-    if spool.has(item):
+    if spool.has(message_id):
         return False
     spool.add(item, message)
     return True
@@ -78,17 +79,20 @@ def send_due(
     deadline_s: float,
     only: str | None = None,
     last_answer_s: float = LAST_ANSWER_S,
+    *,
+    prompt: bool = False,
 ) -> Summary:
     """
-    Try to deliver every message that is due.
+    Try to deliver every message that is due, digests among them.
 
     Args:
         state: The state folder.
         settings: The channel and its settings.
         now: The time, in seconds since 1970 UTC.
         deadline_s: The longest time for all of it; what is left waits.
-        only: The Message-ID of the one message to try; None tries all.
+        only: The Message-ID of the one message to try, beside the digests that are due; None tries all.
         last_answer_s: The longest time, beyond the deadline, for a mail server to accept what it has got.
+        prompt: Nobody may come by when the window of a digest closes; see `Digest.is_due`.
 
     Raises:
         OSError: The spool cannot be written, or its file system has no locks.
@@ -97,11 +101,13 @@ def send_due(
         return Summary()
     make_private_folder(state / "locks")
     started = time.monotonic()
+    closed, troubles = ([], []) if settings.mail == "none" else close_due(state, settings, now, prompt=prompt)
     try:
         with locked(state / "locks" / "outbox", min(deadline_s, settings.lock_timeout_s)):
-            return _Round(Spool.of(state), settings, now, started + deadline_s, last_answer_s).run(only)
+            round_ = _Round(Spool.of(state), settings, now, started + deadline_s, last_answer_s, troubles=troubles)
+            return round_.run(None if only is None else [only, *closed])
     except LockTimeoutError:
-        return Summary(busy=True)
+        return Summary(troubles=tuple(troubles), busy=True)
 
 
 @dataclass
@@ -117,7 +123,7 @@ class _Round:
     dead: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
-    def run(self, only: str | None) -> Summary:
+    def run(self, only: Sequence[str] | None) -> Summary:
         """Send what is due and tell what came of it."""
         self.spool.sweep()
         pause = self.spool.pause()
@@ -127,7 +133,7 @@ class _Round:
             self._send(only, pause)
         return Summary(tuple(self.sent), len(self.spool.states()), tuple(self.dead), tuple(self.troubles))
 
-    def _send(self, only: str | None, pause: Pause) -> None:
+    def _send(self, only: Sequence[str] | None, pause: Pause) -> None:
         for item in self._due(only):
             if self._left_s() < _LEAST_TIME_S:
                 return
@@ -152,7 +158,7 @@ class _Round:
             self.spool.set_pause(None)
         return True
 
-    def _due(self, only: str | None) -> Iterator[Queued]:
+    def _due(self, only: Sequence[str] | None) -> Iterator[Queued]:
         for path in self.spool.states(only):
             try:
                 item = self.spool.read(path)
@@ -283,6 +289,6 @@ def _addressed(item: Queued, settings: Settings) -> Queued:
 
 
 def _without_attachments(message: bytes) -> bytes | None:
-    from gpualert.notify.message import without_attachments  # costs 20 ms
+    from gpualert.notify.mime import without_attachments  # costs 20 ms
 
     return without_attachments(message)

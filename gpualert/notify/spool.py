@@ -11,37 +11,20 @@ The files of the spool; every change is one rename, so that whoever is killed le
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-from gpualert.errors import GpualertError, UnsafeFileError
-from gpualert.files import make_private_folder, read_regular, write_atomically
-from gpualert.model import SCHEMA
+from gpualert.files import make_private_folder, write_atomically
+from gpualert.notify.records import SpoolError, encoded, read_bytes, read_record
 
-_STATE_BYTES = 1 << 20
+__all__ = ["Pause", "Queued", "Spool", "SpoolError", "name_of"]
+
 _MESSAGE_BYTES = 1 << 30
 _DRAFT_AGE_S = 3600.0  # `write_atomically` needs its draft for seconds
-
-
-class SpoolError(GpualertError):
-    """
-    A file of the spool cannot be trusted.
-
-    Attributes:
-        path: The file.
-        reason: Why it was refused.
-        lasting: Whether it will be as bad the next time; a file server that is away for a moment is not.
-    """
-
-    def __init__(self, path: Path, reason: str, *, lasting: bool = True) -> None:
-        self.path, self.reason, self.lasting = path, reason, lasting
-        super().__init__(f"cannot use '{path}': {reason}")
 
 
 def name_of(message_id: str) -> str:
@@ -101,9 +84,6 @@ class Pause:
     reason: str = ""
 
 
-_Record = TypeVar("_Record", Queued, Pause)
-
-
 @dataclass(frozen=True)
 class Spool:
     """
@@ -122,9 +102,10 @@ class Spool:
             make_private_folder(state / "outbox" / name)
         return cls(state / "outbox")
 
-    def has(self, item: Queued) -> bool:
-        """Say whether this message waits, was sent or was refused for good."""
-        return any((self.folder / place / f"{item.name}.json").exists() for place in (".", "sent", "dead"))
+    def has(self, message_id: str) -> bool:
+        """Say whether this message waits, was sent (or told in a digest), or was refused for good."""
+        name = f"{name_of(message_id)}.json"
+        return any((self.folder / place / name).exists() for place in (".", "sent", "dead"))
 
     def add(self, item: Queued, message: bytes) -> None:
         """Keep a new message."""
@@ -133,18 +114,18 @@ class Spool:
 
     def update(self, item: Queued) -> None:
         """Keep the new state of a message."""
-        write_atomically(self.folder / f"{item.name}.json", _encoded(asdict(item)))
+        write_atomically(self.folder / f"{item.name}.json", encoded(item))
 
     def replace_message(self, item: Queued, message: bytes) -> None:
         """Keep other bytes for a message."""
         write_atomically(self.folder / f"{item.name}.eml", message)
         self.update(item)
 
-    def states(self, only: str | None = None) -> list[Path]:
-        """Return the state files of the messages that wait, oldest run first; or that of one Message-ID."""
+    def states(self, only: Sequence[str] | None = None) -> list[Path]:
+        """Return the state files of the messages that wait, oldest run first; or those of some Message-IDs."""
         if only is not None:
-            path = self.folder / f"{name_of(only)}.json"
-            return [path] if path.exists() else []
+            paths = (self.folder / f"{name_of(message_id)}.json" for message_id in only)
+            return [path for path in paths if path.exists()]
         return sorted(self.folder.glob("[!.]*.json"))
 
     def read(self, path: Path) -> Queued:
@@ -154,7 +135,7 @@ class Spool:
         Raises:
             SpoolError: It is unreadable or malformed.
         """
-        item = _decoded(path, Queued)
+        item = read_record(path, Queued)
         if f"{item.name}.json" != path.name:
             raise SpoolError(path, f"it speaks of another message, {item.message_id!r}")
         return item
@@ -167,7 +148,7 @@ class Spool:
             SpoolError: They are unreadable or empty.
         """
         path = self.folder / f"{item.name}.eml"
-        data = _read(path, _MESSAGE_BYTES)
+        data = read_bytes(path, _MESSAGE_BYTES)
         if not data:
             raise SpoolError(path, "it is empty")
         return data
@@ -200,7 +181,7 @@ class Spool:
     def pause(self) -> Pause:
         """Return the pause in force; one that has long passed where there is none, or it cannot be read."""
         try:
-            return _decoded(self.folder / "pause", Pause)
+            return read_record(self.folder / "pause", Pause)
         except SpoolError:
             return Pause()
 
@@ -208,48 +189,6 @@ class Spool:
         """Pause; None ends it."""
         path = self.folder / "pause"
         if pause is not None:
-            write_atomically(path, _encoded(asdict(pause)))
+            write_atomically(path, encoded(pause))
         elif path.exists():
             path.unlink(missing_ok=True)
-
-
-def _encoded(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps({"schema": SCHEMA, **values}, indent=1) + "\n").encode()
-
-
-def _read(path: Path, limit_bytes: int) -> bytes:
-    try:
-        return read_regular(path, limit_bytes)
-    except UnsafeFileError as error:
-        raise SpoolError(path, error.reason) from error
-    except OSError as error:
-        gone = isinstance(error, FileNotFoundError)
-        raise SpoolError(path, error.strerror or str(error), lasting=gone) from error
-
-
-def _decoded(path: Path, kind: type[_Record]) -> _Record:
-    """Read one of our records: known keys of the right type, unknown ones skipped, none missing that has no default."""
-    try:
-        values = json.loads(_read(path, _STATE_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise SpoolError(path, f"it is no JSON: {error}") from None
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise SpoolError(path, f"it is no record of schema {SCHEMA}")
-    known: dict[str, Any] = {}
-    for field in fields(kind):
-        if field.name in values:
-            known[field.name] = _checked(path, field.name, str(field.type), values[field.name])
-        elif field.default is MISSING:
-            raise SpoolError(path, f"key '{field.name}' is missing")
-    return kind(**known)
-
-
-def _checked(path: Path, key: str, kind: str, value: object) -> object:
-    """Return `value` as the type called `kind`."""
-    if kind == "tuple[str, ...]" and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if type(value).__name__ == kind:
-        return value
-    raise SpoolError(path, f"key '{key}': {value!r} is no {kind}")

@@ -1,0 +1,345 @@
+"""Digests: what is alike is told together, every run once, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outcomes import body, messages
+from reports import a_report, a_run, a_success, a_verdict, an_artifact
+
+from gpualert.config import Settings
+from gpualert.model import Options, Start, Verdict
+from gpualert.notify.digest_message import ranges
+from gpualert.notify.digests import LONGEST_WINDOW_S
+from gpualert.notify.message import compose, envelope, message_id
+from gpualert.notify.outbox import Summary, send_due
+from gpualert.sending import Sender
+
+NOW = 1_796_000_000.0
+WINDOW_S = 900.0
+ENVIRON = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+CAUSES = ("cuda_oom", "nccl", "disk_full", "traceback", "segfault")
+
+
+def failed(cause: str = "cuda_oom") -> Verdict:
+    return a_verdict(failure_class=cause, fingerprint=f"of-{cause}", title=f"It was {cause}")
+
+
+@dataclass
+class Site:
+    """A state folder, its settings and its clock."""
+
+    state: Path
+    now: float = NOW
+    runs: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(home=self.state)
+
+    def end(
+        self, verdict: Verdict, *, send: bool = True, files: Any = (), to: tuple[str, ...] = (), **start: Any
+    ) -> str:
+        """Let a run end and be reported; return its id."""
+        self.runs += 1
+        run_id = f"20261130T{self.runs:06d}Z-node{self.runs % 4:02d}-{self.runs:08x}"
+        path = self.state / "runs" / run_id
+        path.mkdir(parents=True, mode=0o700)
+        host = f"node{self.runs % 4:02d}"
+        started = replace(Start(run_id, host, 4711, 1, NOW), **start)
+        run = a_run(path=path, run_id=run_id, start=started, options=Options(to=to))
+        report = a_report(run, verdict, artifacts=files)
+        named = message_id(run_id, verdict.status)
+        message = compose(report, files, envelope(self.settings), named, NOW)
+        (path / "message.eml").write_bytes(message)
+        sender = Sender(run, verdict, self.settings, lambda: self.now)
+        sender.queue(message, addressed=True)
+        if send:
+            assert sender.send(20, others_too=True) == []
+        return run_id
+
+    def tick(self, after_s: float = 0.0) -> Summary:
+        self.now += after_s
+        return send_due(self.state, self.settings, self.now, 20)
+
+    def told(self) -> Counter[str]:
+        """Return how often each run was told of, by itself or in a digest."""
+        return Counter(run for mail in messages(self.state) for run in runs_in(mail))
+
+    def subjects(self) -> list[str]:
+        return [str(mail["Subject"]) for mail in messages(self.state)]
+
+
+def runs_in(mail: EmailMessage) -> list[str]:
+    """Return the runs that a message tells of."""
+    if mail["X-Gpualert-Run"]:
+        return [str(mail["X-Gpualert-Run"])]
+    lists = [part for part in mail.iter_attachments() if part.get_filename() == "runs.tsv"]
+    if lists:
+        return [line.rpartition("/")[2] for line in lists[0].get_content().splitlines()[1:]]
+    return re.findall(r"(?:^Runs   |^       )(2026\S+)$", body(mail), re.MULTILINE)
+
+
+@pytest.fixture
+def site(state: Path) -> Site:
+    return Site(state)
+
+
+@pytest.mark.parametrize("equal", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_equal_failures_and_five_others_are_few_messages_that_name_each_cause(
+    site: Site, equal: int
+) -> None:
+    ended = []
+    for number in range(equal):
+        ended.append(site.end(failed(), send=number % 50 == 0))
+        site.now += 600 / equal
+        if number % (equal // 5) == 7:
+            ended.append(site.end(failed(f"other_{number}")))
+    site.tick(after_s=WINDOW_S)
+    assert len(messages(site.state)) == 7, "six causes at once, and one digest"
+    assert site.told() == Counter(ended)
+    (digest,) = [mail for mail in messages(site.state) if "digest" in str(mail["Message-ID"])]
+    assert str(digest["Subject"]) == f"{equal - 1:,} more FAILED cuda_oom: runs like train.py on 4 hosts"
+    for number in range(7, equal, equal // 5):
+        assert any(f"other_{number}" in subject for subject in site.subjects())
+
+
+def test_the_first_goes_at_once_and_a_single_one_after_it_goes_by_itself_when_the_window_closes(site: Site) -> None:
+    first, second = site.end(failed()), site.end(failed())
+    assert site.told() == Counter([first])
+    site.tick(WINDOW_S - 1)
+    assert site.told() == Counter([first])
+    site.tick(2)
+    assert site.told() == Counter([first, second])
+    assert all("digest" not in str(mail["Message-ID"]) for mail in messages(site.state))
+
+
+def test_the_window_grows_while_more_come_and_ends_when_none_came(site: Site) -> None:
+    for _ in range(3):
+        site.end(failed())
+    assert len(site.tick(WINDOW_S).sent) == 1
+    for _ in range(2):
+        site.end(failed())
+    assert site.tick(WINDOW_S).sent == (), "the second window is twice as long"
+    assert len(site.tick(WINDOW_S).sent) == 1
+    site.tick(4 * WINDOW_S)
+    site.end(failed())
+    assert len(messages(site.state)) == 4, "after a quiet window the next goes at once"
+    assert set(site.told().values()) == {1}
+
+
+def test_a_later_report_of_anything_sends_the_digest_that_is_due_where_no_tick_runs(site: Site) -> None:
+    ended = [site.end(failed()) for _ in range(4)]
+    site.now += WINDOW_S
+    ended.append(site.end(failed("nccl")))
+    assert site.told() == Counter(ended) and len(messages(site.state)) == 3
+
+
+def test_distinct_causes_and_distinct_readers_are_never_merged(site: Site) -> None:
+    for cause in CAUSES:
+        site.end(failed(cause)), site.end(failed(cause)), site.end(failed(cause))
+    site.end(failed("nccl"), to=("bob@example.org",))
+    site.tick(WINDOW_S)
+    assert len(messages(site.state)) == 2 * len(CAUSES) + 1
+    for cause in CAUSES:
+        assert f"2 more FAILED {cause}: runs like train.py on 2 hosts" in " ".join(site.subjects())
+
+
+def test_an_array_is_one_failure_at_once_and_one_digest_of_all_its_causes_when_its_last_task_has_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "20")
+    verdicts = {3: failed("nccl"), 5: failed(), 6: failed(), 7: failed("disk_full"), 19: failed("nccl")}
+    for task in range(20):
+        array = {"slurm_array_job_id": "4711", "slurm_array_task_id": str(task)}
+        site.end(verdicts.get(task, a_success()), files=[an_artifact(name=f"of-{task}.csv")], **array)
+        assert len(messages(site.state)) == (0 if task < 3 else 1 if task < 19 else 2)
+    first, digest = messages(site.state)
+    assert str(first["Subject"]).startswith("FAILED nccl: train.py")
+    subject = "2 more FAILED cuda_oom, 1 FAILED disk_full, 1 FAILED nccl, 15 OK: array 4711 of train.py on 4 hosts"
+    assert str(digest["Subject"]) == subject
+    assert digest["References"] == digest["In-Reply-To"] == first["Message-ID"]
+    text = body(digest)
+    assert "Tasks  0-2,4,8-18\n" in text and "Tasks  5-6\n" in text
+    assert "| FAILED cuda_oom: train.py" in text and "| FAILED disk_full" in text, "the first of each in full"
+    assert {part.get_filename() for part in digest.iter_attachments()} == {
+        "of-5.csv",
+        "of-7.csv",
+        "of-19.csv",
+        "of-0.csv",
+    }
+    assert set(site.told().values()) == {1}
+
+
+def test_an_array_that_ends_well_is_one_message(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "30")
+    ended = [site.end(a_success(), slurm_array_job_id="4711", slurm_array_task_id=str(task)) for task in range(30)]
+    assert site.subjects() == ["30 OK: array 4711 of train.py on 4 hosts"]
+    assert site.told() == Counter(ended)
+
+
+def test_where_nobody_will_come_by_as_many_are_told_as_were_told_before(site: Site) -> None:
+    """A job on a cluster node, and no tick: its end waits, and nothing of ours outlives it."""
+    counts = []
+    for _ in range(16):
+        site.end(failed(), send=False)
+        send_due(site.state, site.settings, site.now, 20, prompt=True)
+        counts.append(sum(site.told().values()))
+    assert counts == [1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 16]
+    assert set(site.told().values()) == {1}
+
+
+def test_zero_as_the_window_tells_each_by_itself(site: Site) -> None:
+    alone = replace(site.settings, digest=replace(site.settings.digest, window_s=0.0))
+    for number in range(3):
+        run = a_run(path=site.state / "runs" / f"r{number}", run_id=f"r{number}")
+        sender = Sender(run, failed(), alone)
+        sender.queue(b"Subject: x\r\n\r\nx\r\n", addressed=True)
+        sender.send(20, others_too=True)
+    assert len(messages(site.state)) == 3
+
+
+def test_a_report_made_again_is_not_told_again(site: Site) -> None:
+    site.end(failed())
+    run_id = site.end(failed())
+    path = site.state / "runs" / run_id
+    sender = Sender(
+        a_run(path=path, run_id=run_id, start=Start(run_id, "n", 1, 1, NOW)), failed(), site.settings, lambda: site.now
+    )
+    for after_s in (0.0, WINDOW_S, 1.0):
+        sender.queue((path / "message.eml").read_bytes(), addressed=True)
+        site.tick(after_s)
+    site.tick(10 * WINDOW_S)
+    assert set(site.told().values()) == {1} and len(site.told()) == 2
+
+
+def test_a_digest_whose_runs_are_gone_tells_of_them_all_the_same(site: Site) -> None:
+    ended = [site.end(failed()) for _ in range(3)]
+    for run in ended:
+        (site.state / "runs" / run / "message.eml").unlink()
+    site.tick(WINDOW_S)
+    assert site.told() == Counter(ended)
+
+
+def test_a_single_case_whose_run_is_gone_is_told_all_the_same(site: Site) -> None:
+    ended = [site.end(failed()) for _ in range(2)]
+    (site.state / "runs" / ended[1] / "message.eml").unlink()
+    site.tick(WINDOW_S)
+    assert site.told() == Counter(ended)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 99}'], ids=["empty", "cut off", "list", "later"])
+@pytest.mark.parametrize("file", ["window.json", "first", "new"])
+def test_a_damaged_file_is_named_and_the_rest_is_told(site: Site, file: str, content: bytes) -> None:
+    ended = [site.end(failed()) for _ in range(4)]
+    (folder,) = (site.state / "outbox" / "digests").iterdir()
+    damaged = next((folder / "new").iterdir()) if file == "new" else folder / file
+    damaged.write_bytes(content)
+    found = site.tick(WINDOW_S)
+    if file == "new":
+        assert str(folder) in found.troubles[0] and (site.state / "outbox" / "dead" / damaged.name).exists()
+        assert len(site.told()) == 3
+    else:
+        assert site.told() == Counter(ended)
+        assert file == "first" or str(damaged) in found.troubles[0]
+
+
+STEPS = ("begin", "extend", "spool.add", "told 1", "told 2", "told 3", "end")
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from test_digests import NOW, Site, WINDOW_S
+from gpualert.notify import closing
+from gpualert.notify.digests import Digest
+from gpualert.notify.spool import Spool
+
+state, step, before = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "before"
+name, _, times = step.partition(" ")
+left = int(times or 1)
+
+def dying(real):
+    def call(*args, **more):
+        global left
+        left -= 1
+        if not left and before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*args, **more)
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return call
+
+owner = Spool if name == "spool.add" else Digest
+name = name.rpartition(".")[2]
+setattr(owner, name, dying(getattr(owner, name)))
+site = Site(state, now=NOW + WINDOW_S)
+site.tick()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_between_any_two_steps_each_run_is_told_once(site: Site, step: str, when: str) -> None:
+    ended = [site.end(failed()) for _ in range(4)]
+    command = [sys.executable, "-c", KILLED, str(site.state), step, when]
+    assert subprocess.run(command, env=ENVIRON, check=False).returncode == -signal.SIGKILL
+    ended.append(site.end(failed()))
+    for _ in range(8):
+        site.tick(LONGEST_WINDOW_S)
+    assert site.told() == Counter(ended)
+    assert list((site.state / "outbox" / "digests").iterdir()) == []
+
+
+MANY = """
+import sys
+from pathlib import Path
+from test_digests import NOW, Site, failed
+site = Site(Path(sys.argv[1]), runs=int(sys.argv[2]) * 1000)
+for number in range(25):
+    site.end(failed(), send=False)
+"""
+CLOSING = """
+import sys
+from pathlib import Path
+from test_digests import NOW, Site, WINDOW_S
+site = Site(Path(sys.argv[1]))
+while sys.stdin.read(1):
+    site.tick(10 * WINDOW_S)
+"""
+
+
+def test_posts_and_ticks_at_once_tell_each_run_once(site: Site) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", MANY, str(site.state), str(n)], env=ENVIRON) for n in range(4)]
+    closing = [sys.executable, "-c", CLOSING, str(site.state)]
+    closers = [subprocess.Popen(closing, env=ENVIRON, stdin=subprocess.PIPE) for _ in range(2)]
+    for writer in writers:
+        while writer.poll() is None:
+            for closer in closers:
+                assert closer.stdin
+                closer.stdin.write(b"x"), closer.stdin.flush()
+            with suppress(subprocess.TimeoutExpired):
+                writer.wait(0.05)
+    for closer in closers:
+        closer.communicate()
+    for _ in range(3):
+        site.tick(10_000 * WINDOW_S)
+    told = site.told()
+    assert len(told) == 100 and set(told.values()) == {1}
+
+
+def test_ranges_of_tasks_are_written_as_slurm_does() -> None:
+    assert ranges(["3", "1", "2", "7", "x", "10"]) == "1-3,7,10,x"
+    assert ranges([]) == ""
