@@ -148,6 +148,11 @@ class Report:
         )
 
     @property
+    def facts_title(self) -> str:
+        """What stands above the facts."""
+        return "This run"
+
+    @property
     def closing(self) -> tuple[str, ...]:
         """The last sentences."""
         places = f"in {self.redactions} places" if self.redactions != 1 else "in one place"

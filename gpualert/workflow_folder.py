@@ -29,6 +29,8 @@ from gpualert.signals.process import is_alive, starttime_of, this_machine
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 # A larger log is read where it is; the next attempt may overwrite it before that.
 _COPY_LIMIT_BYTES = 8 << 20
+# So long the process that sends the summary at the end may take.
+_GRACE_S = 90.0
 
 
 class WorkflowError(GpualertError):
@@ -80,9 +82,11 @@ class Workflow:
 
     Attributes:
         name: Its file, such as a Snakefile.
-        pid, pid_starttime: The process that drives it.
+        pid, pid_starttime: The process that drives it; 0 where it is on another machine.
         history_at_bytes: How long the history was when it began: what it did comes after.
-        ended_at, done, total: None until it has ended in good order; how many jobs it did of how many.
+        is_counted: Whether that process tells of every job and of its own end.
+        ended_at: None until its end was told, or noticed.
+        done, total: How many jobs it did of how many; None where nobody counted.
     """
 
     path: Path
@@ -97,6 +101,7 @@ class Workflow:
     pid_starttime: int | None
     started_at: float
     history_at_bytes: int
+    is_counted: bool
     ended_at: float | None = None
     done: int | None = None
     total: int | None = None
@@ -131,8 +136,8 @@ class WorkflowFolder:
         """Write down that a job that had failed passed."""
         append_line(self.path / "jobs.jsonl", {"schema": SCHEMA, "event": "passed", "key": key, "at": at})
 
-    def end(self, at: float, done: int, total: int) -> None:
-        """Write down that the workflow has ended."""
+    def end(self, at: float, done: int | None = None, total: int | None = None) -> None:
+        """Write down that the workflow has ended; without counts where its end was only noticed."""
         write_json(self.path / "end.json", {"schema": SCHEMA, "ended_at": at, "done": done, "total": total})
 
     def _copy(self, log: Path, name: str) -> str:
@@ -162,6 +167,7 @@ class WorkflowFolder:
                 pid_starttime=known.get("pid_starttime"),
                 started_at=float(known["started_at"]),
                 history_at_bytes=int(known.get("history_at_bytes", 0)),
+                is_counted=bool(known.get("is_counted", True)),
                 ended_at=known.get("ended_at"),
                 done=known.get("done"),
                 total=known.get("total"),
@@ -204,6 +210,10 @@ class WorkflowFolder:
         """Remove the copies of logs, once they have been looked at."""
         shutil.rmtree(self.path / "logs", ignore_errors=True)
 
+    def last_sign_at(self) -> float:
+        """Return when something was last written here."""
+        return max(path.lstat().st_mtime for path in (self.path, *self.path.glob("*.json*")))
+
     @property
     def is_told(self) -> bool:
         """Whether the summary is on its way."""
@@ -215,13 +225,21 @@ class WorkflowFolder:
 
 
 def begin(
-    state: Path, workflow: str, *, engine: str, name: str, started_at: float, pid: int | None = None, cwd: str = ""
+    state: Path,
+    workflow: str,
+    *,
+    engine: str,
+    name: str,
+    started_at: float,
+    pid: int | None = None,
+    is_counted: bool = True,
 ) -> WorkflowFolder:
     """
     Make the folder of a workflow that has just begun.
 
     Args:
-        pid: The process that drives it; this one by default.
+        pid: The process that drives it; this one by default, 0 where it is on another machine.
+        is_counted: Whether that process will tell of every job and of its own end.
 
     Raises:
         OSError: It cannot be written.
@@ -236,11 +254,12 @@ def begin(
             "schema": SCHEMA,
             "engine": engine,
             "name": name,
-            "cwd": cwd or str(Path.cwd()),
+            "cwd": str(Path.cwd()),
             **plain(here),
             "pid": pid,
-            "pid_starttime": starttime_of(pid),
+            "pid_starttime": starttime_of(pid) if pid else None,
             "started_at": started_at,
+            "is_counted": is_counted,
             "history_at_bytes": history.stat().st_size if history.exists() else 0,
         },
     )
@@ -251,15 +270,25 @@ def has_ended(workflow: Workflow) -> bool | None:
     """Say whether a workflow has ended; None where nobody here can say."""
     if workflow.ended_at is not None:
         return True
+    if not workflow.pid:
+        return _is_unlocked(Path(workflow.cwd))
     here = this_machine()
     if here.host != workflow.host:
         return None
     if here.boot_id != workflow.boot_id:
         return True
-    if here.pid_ns != workflow.pid_ns or not workflow.pid:
+    if here.pid_ns != workflow.pid_ns:
         return None
     alive = is_alive(workflow.pid, workflow.pid_starttime)
     return None if alive is None else not alive
+
+
+def _is_unlocked(folder: Path) -> bool | None:
+    """Say whether Snakemake has left a working directory; None where that cannot be seen."""
+    try:
+        return not any((folder / ".snakemake" / "locks").iterdir())
+    except OSError:
+        return None
 
 
 def find_workflow(word: str, folders: Iterable[Path]) -> WorkflowFolder:
@@ -286,3 +315,14 @@ def workflows(folders: Iterable[Path]) -> Iterator[WorkflowFolder]:
     for path in sorted(paths, key=lambda path: path.name):
         if _NAME.fullmatch(path.name) and not path.is_symlink():
             yield WorkflowFolder(path)
+
+
+def untold(state: Path, now: float) -> Iterator[WorkflowFolder]:
+    """Yield the workflows whose end nobody has told: their process was killed, or the one that sends the summary."""
+    for folder in workflows([state]):
+        try:
+            if folder.is_told or now - folder.last_sign_at() < _GRACE_S or not has_ended(folder.read()):
+                continue
+        except (OSError, WorkflowError):
+            continue
+        yield folder

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from gpualert.cleaning import Cleaner, Window
 from gpualert.display import duration, instant, size
-from gpualert.model import RunStatus
+from gpualert.model import Evidence, RunStatus
 from gpualert.report import Point, Report
 from gpualert.wording import WORDS, where
 from gpualert.workflow_story import Attempt, JobStory, Story
@@ -39,6 +39,11 @@ class WorkflowReport(Report):
     def contents(self) -> tuple[tuple[str, tuple[Point, ...]], ...]:
         """The jobs, as pairs of title and points."""
         return (("Jobs that failed", self.failed), ("Jobs that passed after a failure", self.recovered))
+
+    @property
+    def facts_title(self) -> str:
+        """What stands above the facts."""
+        return "This workflow"
 
     @property
     def closing(self) -> tuple[str, ...]:
@@ -99,7 +104,8 @@ def counts(story: Story) -> str:
     of_all = f" of {story.total:,}" if story.total is not None else ""
     named = ", ".join(f"{name} {count}" if count > 1 else name for name, count in story.causes[:_MOST_CAUSES])
     more = ", ..." if len(story.causes) > _MOST_CAUSES else ""
-    parts = [f"{len(story.failed):,}{of_all} jobs failed ({named}{more})"] if story.failed else []
+    jobs = "job" if len(story.failed) == 1 and not of_all else "jobs"
+    parts = [f"{len(story.failed):,}{of_all} {jobs} failed ({named}{more})"] if story.failed else []
     if story.recovered:
         parts.append(f"{len(story.recovered):,} recovered")
     if not story.failed and story.done is not None:
@@ -120,7 +126,7 @@ def _what(story: Story, status: RunStatus) -> str:
     }.get(status, "")
     if status is RunStatus.FAILED and _is_short(story):
         left = (story.total or 0) - (story.done or 0) - len(story.failed)
-        ending = f" {left:,} were never done." if left > 0 else ""
+        ending = f" {left:,} {'was' if left == 1 else 'were'} never done." if left > 0 else ""
     return f"{said[0].upper()}{said[1:]}.{ending}"
 
 
@@ -149,12 +155,12 @@ def _point(clean: Cleaner, job: JobStory) -> Point:
         f"exit status {last.exit_status}" if last.exit_status is not None else "exit status not known",
         _tried(job),
     ]
-    details = [f"at {where(evidence)}" if evidence and evidence.line else "", *(f"log {text}" for text in _logs(last))]
+    details = [*_logs(last, evidence), *_earlier(job)]
     return Point(
         label=clean.text(f"{last.verdict.failure_class}: {job.name}", 200),
         where=clean.text(", ".join(filter(None, place))),
         text=clean.evidence(evidence) if evidence else clean.text(last.said),
-        details=clean.text("; ".join([*filter(None, details), *_earlier(job)]), 2000),
+        details=clean.text("; ".join(details), 2000),
     )
 
 
@@ -170,8 +176,16 @@ def _earlier(job: JobStory) -> Iterable[str]:
     return [f"before: {', '.join(dict.fromkeys(before))}"] if before else []
 
 
-def _logs(attempt: Attempt) -> list[str]:
-    return [f"{path} ({'gone' if n_bytes is None else size(n_bytes)})" for path, n_bytes in attempt.logs]
+def _logs(attempt: Attempt, evidence: Evidence | None = None) -> list[str]:
+    """Say where the logs are, how large, and on which line of which the evidence stands."""
+    return [_log(path, n_bytes, evidence) for path, n_bytes in attempt.logs]
+
+
+def _log(path: str, n_bytes: int | None, evidence: Evidence | None) -> str:
+    shown = f"{path} ({'gone' if n_bytes is None else size(n_bytes)})"
+    if evidence and evidence.line and evidence.file in (path, PurePath(path).name):
+        return f"line {evidence.line} of {shown}"
+    return shown
 
 
 def _facts(story: Story) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +46,8 @@ def tell_workflow(folder: WorkflowFolder, folders: Sequence[Path], settings: Set
         OSError: The disk is full.
     """
     story, windows = gather(folder, folders)
+    if story.ended_at is not None and folder.read().ended_at is None:
+        folder.end(story.ended_at)
     if folder.is_told or story.running or why_untold(story, settings):
         if not story.running:
             folder.mark_told()
@@ -82,17 +84,15 @@ def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list
         WorkflowError: Its folder cannot be read.
     """
     workflow = folder.read()
+    ended = has_ended(workflow)
+    if ended and workflow.ended_at is None and not workflow.is_counted:
+        workflow = replace(workflow, ended_at=time.time())  # just noticed
     told, passed, troubles = folder.failures()
     runs = list(_runs(workflow, folders))
     seen = [attempt for run in runs if (attempt := _attempt_of_run(run))]
     attempts = [*seen, *not_covered([_attempt_told(workflow, job) for job in told], seen)]
-    for line in _successes(workflow, folders):
-        key, at = str(line.get("key", "")), line.get("ended_at")
-        # Where the engine tells, a command that went well is no job that passed: its output may be missing.
-        if isinstance(at, (int, float)) and not told:
-            passed[key] = max(passed.get(key, 0.0), float(at))
+    passed |= _passed(workflow, folders, seen, {job.key for job in told})
     jobs = jobs_of(attempts, passed)
-    ended = has_ended(workflow)
     story = Story(
         workflow=workflow.workflow,
         **{name: getattr(workflow, name) for name in ("engine", "name", "cwd", "host", "started_at", "ended_at")},
@@ -117,6 +117,21 @@ def _runs(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Run]:
             continue  # its own report says so
         if run.engine.get("workflow") == workflow.workflow:
             yield run
+
+
+def _passed(
+    workflow: Workflow, folders: Iterable[Path], seen: Iterable[Attempt], told: Container[str]
+) -> Mapping[str, float]:
+    """Return when jobs passed, by their keys, where the engine did not say so of the single job."""
+    if workflow.ended_at is not None and workflow.is_counted:
+        # It tells of each job that failed.  (Not so a command that went well: its output may be missing.)
+        return {attempt.key: workflow.ended_at for attempt in seen if attempt.key not in told}
+    passed: dict[str, float] = {}
+    for line in _successes(workflow, folders):
+        key, at = str(line.get("key", "")), line.get("ended_at")
+        if isinstance(at, (int, float)) and key not in told:
+            passed[key] = max(passed.get(key, 0.0), float(at))
+    return passed
 
 
 def _successes(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Mapping[str, object]]:

@@ -5,7 +5,7 @@ Snakemake imports this package in each of its processes, whether or not it is as
 the processes that a followed workflow starts for its jobs: those pass their shell commands through `gpualert run` too.
 """
 
-from __future__ import annotations
+# (Snakemake looks at the types of the settings: no `from __future__ import annotations` here.)
 
 import os
 import sys
@@ -23,7 +23,7 @@ from snakemake_logger_plugin_gpualert.wrapping import bash_folder, is_wrapping_a
 __all__ = ["LogHandler", "LogHandlerSettings", "follow"]
 
 _WRAPPED = "GPUALERT_SNAKEMAKE_WRAP"
-_handlers: list[LogHandler] = []
+_handlers: "list[LogHandler]" = []
 
 
 @dataclass

@@ -60,7 +60,7 @@ class Follower:
             handle(self, record)
 
     def _workflow_started(self, record: LogRecord) -> None:
-        self.snakefile = str(getattr(record, "snakefile", "") or "")
+        self.snakefile = str(getattr(record, "snakefile_main", "") or "")
 
     def _run_info(self, record: LogRecord) -> None:
         stats = getattr(record, "stats", None) or {}

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 @click.command(name="classify")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the verdict as a page, too.")
 @click.option("--status", type=click.IntRange(0, 255), help="The exit status of the job, if it is known.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
-def classify(as_json: bool, status: int | None, files: tuple[Path, ...]) -> None:
+def classify(as_json: bool, html: Path | None, status: int | None, files: tuple[Path, ...]) -> None:
     """
     Say why the job behind a log ended.
 
@@ -39,8 +40,22 @@ def classify(as_json: bool, status: int | None, files: tuple[Path, ...]) -> None
     with ExitStack() as stack:
         logs = _open_all(files or (Path("-"),), stack)
         verdict = classify_opened(logs, Facts(status=status), load_rules(rule_folders()))
+    if html:
+        _write_page(html, files, verdict)
     click.echo(json.dumps(verdict_to_json(verdict), indent=2) if as_json else "\n".join(_lines(verdict)))
     sys.exit(1 if verdict.failure_class == "unknown" else 0)
+
+
+def _write_page(page: Path, files: Sequence[Path], verdict: Verdict) -> None:
+    """Write what a message would say of the logs, with the lines around the cause."""
+    from gpualert.excerpt import read_windows
+    from gpualert.log_report import build_log_report
+    from gpualert.render import html
+
+    logs = [LogFile(str(file), file, 0, file.stat().st_size) for file in files if str(file) != "-"]
+    root = next((item for item in verdict.evidence if item.line), None)
+    windows, _ = read_windows(logs, root, 0)
+    page.write_text(html(build_log_report(logs, verdict, windows)), encoding="utf-8")
 
 
 def _open_all(files: Sequence[Path], stack: ExitStack) -> list[Log]:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import click
 
 from gpualert.cli.common import folders, print_json, say
-from gpualert.config import load_settings_or_defaults
-from gpualert.workflow_folder import find_workflow
+from gpualert.config import load_settings_or_defaults, state_folder
+from gpualert.workflow_folder import begin, find_workflow, has_ended, workflows
 from gpualert.workflow_story import Attempt, JobStory, Story
+
+# The first job is a little older than we are, and the last is judged when the engine has gone.
+_BEGAN_S, _LAST_WORDS_S, _POLL_S = 5.0, 1.0, 0.5
 
 
 @click.command(name="workflow")
 @click.option("--json", "as_json", is_flag=True, help="Print all that is known as JSON.")
 @click.option("--send", is_flag=True, help="Send the summary, once; engines and `gpualert tick` ask for that.")
+@click.option("--follow", type=click.IntRange(0), hidden=True, help="Send it once this process has ended.")
 @click.argument("workflow", default="last")
-def workflow(workflow: str, as_json: bool, send: bool) -> None:
+def workflow(workflow: str, as_json: bool, send: bool, follow: int | None) -> None:
     """Show how the jobs of WORKFLOW (its id, the beginning of it, or `last`) went."""
     from gpualert import workflow_summary as summary
 
+    if follow is not None:
+        _follow(workflow, follow)
+        return
     known = folders()
     folder = find_workflow(workflow, known)
     if send:
@@ -34,6 +42,22 @@ def workflow(workflow: str, as_json: bool, send: bool) -> None:
     from gpualert.workflow_report import build_workflow_report
 
     say(text(build_workflow_report(story, windows)).rstrip("\n"))
+
+
+def _follow(name: str, pid: int) -> None:
+    """
+    Wait for the end of a workflow that nobody else follows, and send its summary.
+
+    A tick does so where its process is on another machine, or ours is killed with a job.
+    """
+    began_at = time.time() - _BEGAN_S
+    begin(state_folder(), name, engine="snakemake", name="", started_at=began_at, pid=pid, is_counted=False)
+    (folder,) = [found for found in workflows(folders()) if found.path.name == name]
+    while pid and not has_ended(folder.read()):
+        time.sleep(_POLL_S)
+    if pid:
+        time.sleep(_LAST_WORDS_S)
+        _send(name)
 
 
 def _send(word: str) -> None:
