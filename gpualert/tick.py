@@ -88,6 +88,7 @@ def _complain_if_none_ends(state: Path, complain: Callable[[str], None]) -> None
 def _tick(
     state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None], until: float
 ) -> None:
+    _drive(state, folders, settings, complain, until)
     for due in _confirmed(find_due(state, complain)):
         if time.monotonic() >= until:
             break
@@ -96,6 +97,7 @@ def _tick(
         if time.monotonic() >= until:
             break
         _post(group, complain)
+    _drive(state, folders, settings, complain, until)  # what has just been reported
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)

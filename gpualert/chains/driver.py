@@ -1,0 +1,186 @@
+"""What a tick does about chains: finds out which attempts are gone, and starts those that are due."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpualert.chains.ending import conclude, vanish
+from gpualert.chains.launch import plan, start
+from gpualert.chains.read import ChainError, read_chain, read_story
+from gpualert.chains.record import Chain, Started, Story
+from gpualert.chains.runs import find_run
+from gpualert.chains.store import chain_paths, write_order
+from gpualert.claims import is_done, locked
+from gpualert.config import Settings
+from gpualert.decide import excluded
+from gpualert.errors import GpualertError, LockTimeoutError, UnsafeFileError
+from gpualert.files import read_regular, write_atomically
+from gpualert.findings import load
+from gpualert.ledger import excluded as excluded_by_all
+from gpualert.model import Run
+from gpualert.settle import readable_logs
+from gpualert.signals.process import Machine, is_alive, this_machine
+
+# Between its mark and its run directory an attempt takes milliseconds.
+LAUNCH_GRACE_S = 60.0
+UNKNOWN_AFTER_S = 24 * 3600.0
+OVER = "over"
+PARKED = "parked"
+
+
+@dataclass(frozen=True)
+class Driver:
+    """
+    One look at all chains of a state folder.
+
+    Attributes:
+        folders: All state folders: a run may have had to be kept elsewhere.
+        complain: Takes each line that a person should see.
+        here: This machine.
+    """
+
+    state: Path
+    folders: Sequence[Path]
+    settings: Settings
+    complain: Callable[[str], None]
+    here: Machine
+
+    def drive(self, paths: Iterable[Path], until: float) -> None:
+        """Look after the chains that are not over; what is wrong with one does not keep the others waiting."""
+        for path in paths:
+            if time.monotonic() >= until:
+                return
+            if (path / OVER).exists():
+                continue
+            try:
+                with locked(path / "lock", 0):
+                    self.look_after(read_chain(path), time.time())
+            except LockTimeoutError:
+                continue  # whoever holds it does this
+            except (GpualertError, OSError) as error:
+                self._complain_once(path, str(error))
+
+    def look_after(self, chain: Chain, now: float) -> None:
+        """
+        Do what is due for one chain; the caller holds its lock.
+
+        Raises:
+            ChainError, NotStartedError, OSError: It cannot be read, or not be started.
+        """
+        if chain.policy.host not in ("", self.here.host):
+            return
+        story = read_story(chain.path)
+        if story.running is not None:
+            story = self._settled(chain, story, story.running, now)
+        if story.running is not None:
+            return
+        if story.end:
+            write_atomically(chain.path / OVER, f"{story.end.value}\n".encode())
+            return
+        if order := story.put_off(chain.created_at, now):
+            last = f"attempts/{story.last}.end.json" if story.last else "chain.json"
+            key = "attempt.ended_at" if story.last else "created_at"
+            write_order(chain.path, order)
+            raise ChainError(
+                chain.path, last, "it lies ahead of this clock, which was set back; the wait begins anew", key
+            )
+        if now >= story.due_at(chain.created_at) and self._can_start(chain):
+            self._start(chain, story, now)
+
+    def _can_start(self, chain: Chain) -> bool:
+        """Say whether this host has the program of a chain that any host may drive."""
+        if chain.policy.host:
+            return True
+        path = chain.environ.get(b"PATH", os.defpath.encode())
+        return shutil.which(os.fsdecode(chain.command[0]), path=os.fsdecode(path)) is not None
+
+    def _start(self, chain: Chain, story: Story, now: float) -> None:
+        nodes = dict.fromkeys([*excluded(story.all_attempts, chain.policy), *self._excluded_by_all(now)])
+        try:
+            start(chain, story.last + 1, plan(chain, story, tuple(nodes)), now)
+        except GpualertError as error:
+            vanish(chain, story, story.last + 1, str(error), now)
+            raise
+
+    def _excluded_by_all(self, now: float) -> Sequence[str]:
+        """Return the nodes that every chain avoids; a ledger that cannot be read is complained about elsewhere."""
+        try:
+            return excluded_by_all(self.state, now, self.settings)
+        except (OSError, UnsafeFileError):
+            return ()
+
+    def _settled(self, chain: Chain, story: Story, number: int, now: float) -> Story:
+        """Return the story with the end of an attempt, where it has ended and nobody has written that down."""
+        started = story.started.get(number)
+        if started is None:
+            return vanish(chain, story, number, "the machine went down when it was started", now)
+        gone = _is_gone(started, self.here)
+        if not (gone or (gone is None and now - started.started_at > UNKNOWN_AFTER_S)):
+            return story
+        run = find_run(self.folders, chain.id, started)
+        if run:
+            return self._reported(chain, story, started, run, now)
+        if 0 <= now - started.started_at < LAUNCH_GRACE_S:
+            return story
+        return vanish(chain, story, number, "it left no record", now)
+
+    def _reported(self, chain: Chain, story: Story, started: Started, run: Run, now: float) -> Story:
+        """Return the story with the end of an attempt whose report, made or given up, has not reached the chain."""
+        if is_done(run.path, PARKED):
+            return vanish(chain, story, started.number, f"run {run.run_id} cannot be read", now)
+        is_reported = any(is_done(run.path, f"{state}-done") for state in ("ended", "lost", "unknown"))
+        findings = load(run.path) if is_reported else None
+        return conclude(chain, story, started, run, findings, readable_logs(run).files) if findings else story
+
+    def _complain_once(self, path: Path, reason: str) -> None:
+        """Complain about a chain, unless the last complaint was the same."""
+        memory = path / "complaint"
+        with suppress(OSError, UnsafeFileError):
+            if read_regular(memory, 1 << 16) == _bytes(reason):
+                return
+        self.complain(reason)
+        with suppress(OSError):
+            write_atomically(memory, _bytes(reason))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _is_gone(started: Started, here: Machine) -> bool | None:
+    """Say whether the process that an attempt was started as has ended; None where that cannot be seen from here."""
+    if started.host != here.host:
+        return None
+    if started.boot_id != here.boot_id:
+        return True
+    if started.pid_ns not in ("", here.pid_ns):
+        return None
+    alive = is_alive(started.pid, started.pid_starttime)
+    return None if alive is None else not alive
+
+
+def drive(
+    state: Path,
+    folders: Iterable[Path],
+    settings: Settings,
+    complain: Callable[[str], None],
+    until: float,
+    only: Sequence[Path] = (),
+) -> None:
+    """
+    Start what is due of the chains in a state folder, and find out which attempts are gone.
+
+    Args:
+        folders: All state folders: a run may have had to be kept elsewhere.
+        until: The monotonic instant after which nothing new is begun.
+        only: The chains to look after; all where none is named.
+    """
+    paths = only or chain_paths([state])
+    if paths:
+        Driver(state, list(folders), settings, complain, this_machine()).drive(paths, until)

@@ -1,0 +1,165 @@
+"""Chains on disk, as CHAINS.md describes them: one folder each, made in one step."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gpualert.chains.record import FORMAT, Chain, Ended, Order, Started
+from gpualert.errors import UsageError
+from gpualert.files import make_private_folder, write_atomically
+from gpualert.jsonfiles import plain, write_json
+from gpualert.model import SCHEMA
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+
+
+class NoSuchChainError(UsageError):
+    """
+    No chain has the name that was asked for.
+
+    Attributes:
+        name: What was asked for.
+    """
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        near = f"; there are: {', '.join(known[:10])}" if known else ""
+        super().__init__(f"cannot find chain '{name}'{near} (see: gpualert chain list)")
+
+
+def check_name(name: str) -> str:
+    """
+    Return a chain's name as it is.
+
+    Raises:
+        UsageError: It cannot be a folder's name and an id in a record.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"a chain cannot be called '{name}': use at most 60 letters, digits, '.', '_' and '-'")
+    return name
+
+
+def chain_paths(states: Iterable[Path]) -> list[Path]:
+    """Return the folder of every chain of the state folders, by name; nothing where there is none."""
+    found = [path for state in states for path in (state / "chains").glob("[!.]*") if path.is_dir()]
+    return sorted(found, key=lambda path: path.name)
+
+
+def find_chain(name: str, states: Iterable[Path]) -> Path:
+    """
+    Return the folder of the chain of that name.
+
+    Raises:
+        NoSuchChainError: There is none.
+    """
+    paths = chain_paths(states)
+    found = next((path for path in paths if path.name == name), None)
+    if found is None:
+        raise NoSuchChainError(name, [path.name for path in paths])
+    return found
+
+
+def make_chain(chain: Chain) -> None:
+    """
+    Write a new chain; it is there as a whole or not at all.
+
+    Raises:
+        UsageError: There is one of that name.
+        OSError: The disk is full.
+    """
+    make_private_folder(chain.path.parent)
+    new = chain.path.parent / f".new-{secrets.token_hex(8)}"
+    try:
+        make_private_folder(new / "attempts")
+        _write_chain(new, chain)
+        new.rename(chain.path)  # refused where a folder of that name holds something
+    except FileExistsError:
+        raise _taken(chain) from None
+    except OSError as error:
+        raise (_taken(chain) if chain.path.exists() else error) from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _taken(chain: Chain) -> UsageError:
+    return UsageError(f"there is a chain '{chain.id}' already; choose another --name (or: gpualert chain resume)")
+
+
+def _write_chain(folder: Path, chain: Chain) -> None:
+    values = {
+        "schema": SCHEMA,
+        "created_at": chain.created_at,
+        "umask": f"{chain.umask:04o}",
+        "limits": {name: list(pair) for name, pair in chain.limits.items()},
+        "policy": plain(chain.policy),
+        "watch": plain(chain.watch),
+    }
+    write_atomically(folder / "format", f"{FORMAT}\n".encode())
+    write_atomically(folder / "command", _items(chain.command))
+    write_atomically(folder / "cwd", _items([chain.cwd]))
+    write_atomically(folder / "options", _items(chain.options))
+    write_atomically(folder / "env", _items(name + b"=" + value for name, value in chain.environ.items()))
+    write_json(folder / "chain.json", values)
+
+
+def _items(words: Iterable[bytes]) -> bytes:
+    return b"".join(word + b"\0" for word in words)
+
+
+def write_started(folder: Path, started: Started) -> None:
+    """
+    Write down, as the very process that is about to become the shim, that an attempt is started.
+
+    Only one process ever succeeds: this is what makes each attempt start once.
+
+    Raises:
+        FileExistsError: Another process has started it.
+        OSError: The disk is full; then it is not started.
+    """
+    data = json.dumps({"schema": SCHEMA, **plain(started)}).encode("ascii") + b"\n"
+    path = folder / "attempts" / f"{started.number}.json"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(fd, data) != len(data):
+            raise OSError("the disk is full")
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
+
+
+def is_started(path: Path, number: int) -> bool:
+    """Say whether somebody has started an attempt."""
+    return (path / "attempts" / f"{number}.json").exists()
+
+
+def write_ended(path: Path, ended: Ended) -> None:
+    """
+    Write down the end of an attempt and what was decided.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    write_json(path / "attempts" / f"{ended.attempt.number}.end.json", {"schema": SCHEMA, **plain(ended)})
+
+
+def write_order(path: Path, order: Order) -> None:
+    """
+    Have the chain go on after an attempt, whatever was decided then.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    write_json(path / "order.json", {"schema": SCHEMA, **plain(order)})
+
+
+def output_path(path: Path, number: int) -> Path:
+    """Return the file that the output of an attempt goes to."""
+    return path / "attempts" / f"{number}.out"
