@@ -16,14 +16,17 @@ _SUSPICIOUS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ADDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def open_regular(path: Path | str, *, dir_fd: int | None = None, shown: Path | None = None) -> int:
+def open_regular(
+    path: Path | str, *, dir_fd: int | None = None, shown: Path | None = None, owner: int | None = None
+) -> int:
     """
-    Open a regular file of our own for reading and return its descriptor.
+    Open a regular file of our own, or of `owner`, for reading and return its descriptor.
 
     Args:
         path: The file; relative to `dir_fd` where that is given, so that a folder swapped meanwhile cannot mislead us.
         dir_fd: An open folder.
         shown: How errors call the file; `path` itself by default.
+        owner: Whose file it must be instead of ours.
 
     Raises:
         UnsafeFileError: It is a link, a folder, a FIFO, a device, or belongs to another user.
@@ -36,7 +39,7 @@ def open_regular(path: Path | str, *, dir_fd: int | None = None, shown: Path | N
         if error.errno == errno.ELOOP:
             raise UnsafeFileError(shown, "it is a symbolic link") from error
         raise
-    reason = _objection(os.fstat(fd))
+    reason = _objection(os.fstat(fd), owner)
     if reason:
         os.close(fd)
         raise UnsafeFileError(shown, reason)
@@ -59,11 +62,11 @@ def open_append(path: Path) -> int:
     return fd
 
 
-def _objection(found: os.stat_result) -> str:
+def _objection(found: os.stat_result, owner: int | None = None) -> str:
     """Say why a file cannot be trusted; "" when it can."""
     if not stat.S_ISREG(found.st_mode):
         return "it is not a regular file"
-    if found.st_uid != os.geteuid():
+    if found.st_uid != (os.geteuid() if owner is None else owner):
         return f"it belongs to user {found.st_uid}"
     return ""
 

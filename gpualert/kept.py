@@ -33,7 +33,7 @@ def keep(run: Run) -> list[str]:
         if stream.capture is not Capture.ADOPT or not stream.path or kept_path(run, stream).exists():
             continue
         try:
-            data = _head_and_tail(stream.path, stream.start, stream.end)
+            data = head_and_tail(stream.path, stream.start, stream.end)
             if data:
                 write_atomically(kept_path(run, stream), data)
         except (OSError, UnsafeFileError) as error:
@@ -71,9 +71,14 @@ def is_overwritten(run: Run, stream: Stream) -> bool:
     return not (copy.startswith(head) and copy.endswith(tail) and len(head) == len(tail) == size_bytes)
 
 
-def _head_and_tail(path: Path, start: int, end: int | None) -> bytes:
-    """Return a range of a file, without its middle where it is large; empty where it is gone already."""
-    with os.fdopen(open_regular(path), "rb") as file:
+def head_and_tail(path: Path, start: int = 0, end: int | None = None, owner: int | None = None) -> bytes:
+    """
+    Return a range of a file, without its middle where it is large; empty where it is gone already.
+
+    Raises:
+        UnsafeFileError, OSError: As `open_regular`.
+    """
+    with os.fdopen(open_regular(path, owner=owner), "rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
         end = size_bytes if end is None else end
         if end <= start or size_bytes < end:
