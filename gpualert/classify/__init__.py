@@ -263,8 +263,9 @@ def _failure(root: Event, judgement: Judgement, reading: Reading, facts: Facts, 
 
 def _first_rank(root: Event, judgement: Judgement, reading: Reading) -> int | None:
     if root.failure_class == "nccl" and judgement.tier is Tier.CASCADE and root.offset >= 0:
-        same = [event for event in reading.events if event.failure_class == "nccl" and event.log == root.log]
-        missing = missing_rank(same, reading.logs[root.log])
+        # Of all logs: there may be one a rank.
+        alike = [event for event in reading.events if event.failure_class == "nccl" and event.offset >= 0]
+        missing = missing_rank(alike, reading.logs[root.log])
         if missing is not None:
             return missing
     if root.line.rank is not None:

@@ -111,6 +111,8 @@ def judge_group(members: Sequence[Member], *, wait: bool = False, read_logs: boo
         together = judge(logs, _facts(first.findings, members))
         if together.status is RunStatus.FAILED:
             verdict = replace(together, status=_status(members), not_read=(*together.not_read, *left_out))
+    if (silent := _silent_rank(members, verdict)) is not None:
+        verdict = replace(verdict, first_rank=silent)
     origin = first_member(ordered, verdict)
     verdict = replace(
         verdict,
@@ -177,6 +179,15 @@ def first_member(members: Iterable[Member], verdict: Verdict) -> Member:
     owners = [member for member in ordered if file in {log.name for log in member.logs.files}]
     named = [member for member in ordered if member.group.word == "rank" and member.group.rank == rank is not None]
     return next(iter((*named, *owners, *ordered)))
+
+
+def _silent_rank(members: Sequence[Member], verdict: Verdict) -> int | None:
+    """Return the only rank that did not complain of a collective, where all others did: they waited for it."""
+    if verdict.failure_class != "nccl" or verdict.role is not Role.CASCADE or members[0].group.word != "rank":
+        return None
+    quiet = [m.group.rank for m in members if not m.verdict or m.verdict.failure_class != "nccl"]
+    quiet += absent_ranks(members)
+    return quiet[0] if len(quiet) == 1 and len(members) > 2 else None
 
 
 def _first_rank(verdict: Verdict, origin: Member) -> int | None:
