@@ -11,6 +11,7 @@ from gpualert.display import duration, instant, size
 from gpualert.model import Artifact, Evidence, RetryDecision, Run, RunStatus, Verdict
 from gpualert.wording import (
     WORDS,
+    chain_end,
     command_name,
     host_of,
     job_of,
@@ -81,6 +82,8 @@ class Report:
         attached, left_out: The files that go along, and those that do not, each with size and reason.
         facts, machine: The run, and the machine it was on, as pairs of label and value.
         redactions: In how many places a secret was removed, attachments included.
+        chain: What each attempt of its chain of retries came to.
+        chain_end: How that chain ended, in a few words; "" where it did not, or there is none.
         log_withheld: The user asked with `--no-log` that nothing of the log leaves.
     """
 
@@ -108,13 +111,16 @@ class Report:
     facts: tuple[tuple[str, str], ...] = ()
     machine: tuple[tuple[str, str], ...] = ()
     redactions: int = 0
+    chain: tuple[Point, ...] = ()
+    chain_end: str = ""
     log_withheld: bool = False
 
     @property
     def subject(self) -> str:
         """All of it in one line."""
         inside = f", {len(self.inner)} inside it failed" if self.inner else ""
-        return f"{self.outcome}: {self.whereabouts}{inside}"
+        chain = f", {self.chain_end}" if self.chain_end else ""
+        return f"{self.outcome}: {self.whereabouts}{inside}{chain}"
 
     @property
     def answers(self) -> tuple[tuple[str, str], ...]:
@@ -142,6 +148,7 @@ class Report:
     def contents(self) -> tuple[tuple[str, tuple[Point, ...]], ...]:
         """Inner runs and files, as pairs of title and points; points may be empty."""
         return (
+            ("The attempts of this chain", self.chain),
             ("Runs inside this one that failed", self.inner),
             ("Attached", self.attached),
             ("Not attached", self.left_out),
@@ -170,6 +177,7 @@ def build_report(
     artifacts: Sequence[Artifact] = (),
     inner: Sequence[tuple[Run, Verdict]] = (),
     ranks: Sequence[Rank] = (),
+    group: str = "",
     machine: Sequence[tuple[str, str]] = (),
     decision: RetryDecision | None = None,
     redactions: int = 0,
@@ -185,6 +193,7 @@ def build_report(
         artifacts: The files the message speaks of.
         inner: Runs inside this one that failed.
         ranks: Those that `run` stands for, where it stands for several.
+        group: Which runs were started together with it; "" where it stands alone.
         machine: Host and GPUs, as pairs of label and value.
         decision: Whether it is tried again, where that was decided.
         redactions: How many secrets were removed from the artifacts.
@@ -219,8 +228,10 @@ def build_report(
         ranks_left_out=_left_out(ranks, shown),
         attached=tuple(_file(clean, artifact) for artifact in artifacts if artifact.attached),
         left_out=tuple(_file(clean, artifact) for artifact in artifacts if not artifact.attached),
-        facts=tuple(_facts(clean, run, zone)),
+        facts=tuple(_facts(clean, run, group, zone)),
         machine=tuple((clean.text(label, 40), clean.text(value)) for label, value in machine),
+        chain=tuple(_attempts(clean, decision)),
+        chain_end=chain_end(decision),
         redactions=clean.removed,
         log_withheld=withheld,
     )
@@ -286,7 +297,13 @@ def _file(clean: Cleaner, artifact: Artifact) -> Point:
     return Point(clean.text(artifact.name), clean.text(", ".join(filter(None, remarks))))
 
 
-def _facts(clean: Cleaner, run: Run, zone: tzinfo | None) -> Iterable[tuple[str, str]]:
+def _attempts(clean: Cleaner, decision: RetryDecision | None) -> Iterable[Point]:
+    """List what the attempts of a chain came to; nothing where this one is the only one."""
+    lines = decision.history if decision and len(decision.history) > 1 else ()
+    return (Point("", clean.text(line)) for line in lines)
+
+
+def _facts(clean: Cleaner, run: Run, group: str, zone: tzinfo | None) -> Iterable[tuple[str, str]]:
     """List what identifies the run; a label without a value is left out."""
     start, ended = run.start, run.exit
     found = [
@@ -297,6 +314,7 @@ def _facts(clean: Cleaner, run: Run, zone: tzinfo | None) -> Iterable[tuple[str,
         ("Folder", clean.text(run.cwd)),
         ("Host", clean.text(host_of(run))),
         ("Job", clean.text(job_of(run))),
+        ("Group", clean.text(group)),
         ("Attempt", clean.text(f"{start.attempt} of chain {start.chain}" if start and start.chain else "")),
         ("Started", instant(start.started_at, zone) if start else ""),
         ("Ended", instant(ended.ended_at, zone) if ended else ""),

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from gpualert.decide import prospect
 from gpualert.display import duration, size
-from gpualert.model import Artifact, Evidence, RetryDecision, Run, RunStatus, Verdict
+from gpualert.model import Artifact, ChainEnd, Evidence, RetryDecision, Run, RunStatus, Verdict
 
 WORDS = {
     RunStatus.SUCCEEDED: "OK",
@@ -18,6 +18,13 @@ WORDS = {
     RunStatus.LOST: "LOST",
     RunStatus.UNKNOWN: "UNKNOWN",
     RunStatus.RUNNING: "RUNNING",
+}
+
+_CHAIN_ENDS = {
+    ChainEnd.SAVED: "Its chain of retries is done: ",
+    ChainEnd.GAVE_UP: "Its chain of retries gave up: ",
+    ChainEnd.NEEDS_PERSON: "It is not tried again: ",
+    ChainEnd.STOPPED: "It is not tried again: ",
 }
 
 # Programs that only start another one; the message names the other one.
@@ -129,9 +136,20 @@ def next_step(verdict: Verdict, decision: RetryDecision | None) -> str:
     advice = " ".join(verdict.advice.split())
     if decision is None:
         return " ".join(filter(None, (advice, prospect(verdict))))
-    delay = f" in {duration(decision.delay_s)}" if decision.delay_s else " now"
-    retry = f"It is tried again{delay}: " if decision.retry else "It is not tried again: "
-    return " ".join(filter(None, (advice, retry + decision.reason.rstrip(".") + ".")))
+    delay = f"in {duration(decision.delay_s)}" if decision.delay_s else "now"
+    what = _CHAIN_ENDS[decision.end] if decision.end else f"It is tried again {delay}: "
+    return " ".join(filter(None, (advice, what + decision.reason.rstrip(".") + ".")))
+
+
+def chain_end(decision: RetryDecision | None) -> str:
+    """Say in a few words how a chain of retries ended; "" where it did not, or nothing was tried again."""
+    count = len(decision.history) if decision else 0
+    after = f" after {count} attempts" if count > 1 else ""
+    if decision is None or decision.end in (None, ChainEnd.STOPPED):
+        return ""
+    if decision.end is ChainEnd.SAVED:
+        return f"saved at attempt {count}" if count > 1 else ""
+    return ("given up" if decision.end is ChainEnd.GAVE_UP else "needs you") + after
 
 
 def log_places(run: Run, artifacts: Sequence[Artifact]) -> str:

@@ -9,7 +9,8 @@ from reports import HOSTILE, NOW, OOM, RUN_ID, a_report, a_run, a_success, a_ver
 
 from gpualert import render
 from gpualert.cleaning import Window
-from gpualert.model import Action, Exit, Options, RetryDecision, RunnerUp, RunStatus, frozen
+from gpualert.model import Action, ChainEnd, Exit, Options, RetryDecision, RunnerUp, RunStatus, frozen
+from gpualert.report import Point
 from gpualert.wording import command_name
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
@@ -106,10 +107,28 @@ def test_how_it_ended_is_said_in_words(ended, said):
 
 def test_the_retry_decision_replaces_the_general_outlook():
     advice = "Lower the batch size, or ask for a larger card."
-    no = a_report(decision=RetryDecision(False, 0, "cuda_oom would end the next try the same way"))
+    no = a_report(decision=RetryDecision(False, 0, "cuda_oom would end it the same way", ChainEnd.NEEDS_PERSON))
     yes = a_report(verdict=a_verdict(action=Action.RETRY), decision=RetryDecision(True, 660, "attempt 2 of 4"))
-    assert no.next_step == f"{advice} It is not tried again: cuda_oom would end the next try the same way."
+    assert no.next_step == f"{advice} It is not tried again: cuda_oom would end it the same way."
     assert yes.next_step == f"{advice} It is tried again in 11m: attempt 2 of 4."
+
+
+@pytest.mark.parametrize(
+    ("end", "attempts", "said"),
+    [
+        (ChainEnd.SAVED, 3, ", saved at attempt 3"),
+        (ChainEnd.SAVED, 1, ""),
+        (ChainEnd.GAVE_UP, 6, ", given up after 6 attempts"),
+        (ChainEnd.NEEDS_PERSON, 1, ", needs you"),
+        (ChainEnd.STOPPED, 2, ""),
+    ],
+)
+def test_the_end_of_a_chain_stands_in_the_subject_and_its_attempts_in_the_report(end, attempts, said):
+    lines = tuple(f"attempt {number}: network on n3 after 2m" for number in range(1, attempts + 1))
+    plain, report = a_report(), a_report(decision=RetryDecision(False, 0, "so it is", end, history=lines))
+    assert report.subject == plain.subject + said
+    listed = lines if attempts > 1 else ()
+    assert dict(report.contents)["The attempts of this chain"] == tuple(Point("", line) for line in listed)
 
 
 def test_everything_that_leaves_is_redacted_and_the_count_is_said():
