@@ -16,6 +16,7 @@ from typing import Any
 
 from gpualert.errors import ConfigError
 from gpualert.model import frozen
+from gpualert.nearby import near
 from gpualert.settings import OPTIONS, Attach, Option, Prune, Sendmail, Settings, Smtp
 
 __all__ = ["OPTIONS", "Attach", "Option", "Prune", "Sendmail", "Settings", "Smtp"]
@@ -260,7 +261,5 @@ def _kind(parsed: object) -> str:
 
 
 def _near(name: str, known: Mapping[str, Any] | set[str], cutoff: float = 0.6) -> str:
-    import difflib  # only on the way to an error
-
     last = {key.rsplit(".", 1)[-1]: key for key in known}
-    return next(iter(difflib.get_close_matches(name, known, 1, cutoff)), "") or last.get(name, "")
+    return next(iter(near(name, known, 1, cutoff)), "") or last.get(name, "")

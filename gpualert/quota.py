@@ -44,14 +44,6 @@ def raw_limit(encoded_bytes: int) -> int:
     return full * _LINE_BYTES + max(0, rest - 2) // 4 * 3
 
 
-def packing_order(sizes: Sequence[tuple[bool, int]]) -> list[int]:
-    """
-    Return the order in which attachments are packed, as indexes into `sizes`.
-
-    Args:
-        sizes: For each attachment whether it is a log, and its size in bytes.
-
-    Returns:
-        Logs first and as given (they say why), then the small before the large, so that most go along.
-    """
-    return sorted(range(len(sizes)), key=lambda i: (0, i) if sizes[i][0] else (1, sizes[i][1]))
+def packing_order(sizes_bytes: Sequence[int]) -> list[int]:
+    """Return the order of packing, as indexes: the small before the large, so that most go along."""
+    return sorted(range(len(sizes_bytes)), key=lambda index: sizes_bytes[index])

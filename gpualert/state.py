@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpualert.errors import GpualertError, UnsafeFileError
 from gpualert.files import open_folder
+from gpualert.nearby import near
 
 STAMP_LENGTH = len("20261129T145138Z")  # of a run's name: the second of its start
 _NEAR_NAMES = 5
@@ -117,6 +118,4 @@ def find_run(word: str, folders: Iterable[Path]) -> Path:
 
 
 def _near(word: str, names: list[str]) -> list[str]:
-    import difflib  # only on the way to an error
-
-    return difflib.get_close_matches(word, names, _NEAR_NAMES, 0.5) or names[:_NEAR_NAMES]
+    return near(word, names, _NEAR_NAMES, 0.5) or names[:_NEAR_NAMES]

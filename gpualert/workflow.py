@@ -36,6 +36,7 @@ from gpualert.engine_attempts import (
 )
 from gpualert.errors import UsageError
 from gpualert.model import Action
+from gpualert.nearby import near
 
 __all__ = ["escalate", "excluded_nodes", "job_key", "workflow_id"]
 
@@ -198,10 +199,8 @@ def _classes(name: str, on: Iterable[str] | str | None) -> frozenset[str]:
     wanted = frozenset([on] if isinstance(on, str) else on)
     known = {path.stem.partition("-")[2] for path in (Path(__file__).parent / "rules").glob("*.yaml")}
     for unknown in sorted(wanted - known):
-        import difflib  # only on the way to a complaint
-
-        near = "".join(f"; did you mean '{other}'?" for other in difflib.get_close_matches(unknown, known, 1))
-        _say(f"gpualert: escalate({name!r}): '{unknown}' is no failure class of gpualert's own{near}")
+        hint = "".join(f"; did you mean '{other}'?" for other in near(unknown, known))
+        _say(f"gpualert: escalate({name!r}): '{unknown}' is no failure class of gpualert's own{hint}")
     return wanted
 
 

@@ -37,6 +37,6 @@ def test_no_file_gets_more_than_is_left_of_the_whole() -> None:
     assert budget.room_for_one(20_000_000) == 0
 
 
-def test_logs_come_first_and_then_the_small() -> None:
-    assert packing_order([(False, 50), (True, 900), (False, 10), (True, 1)]) == [1, 3, 2, 0]
+def test_the_small_come_first() -> None:
+    assert packing_order([50, 900, 10, 50]) == [2, 0, 3, 1]
     assert packing_order([]) == []

@@ -24,7 +24,7 @@ MAX_UNASKED = 20  # attachments that nobody named
 MAX_LISTED = 30  # files that are named although they do not go along
 _SEARCH_LIMIT_S = 10.0  # on a file system that does not answer
 
-_OURS = ("runs", "outbox", "mail", "locks", "history.jsonl")  # in a state folder
+_OURS = ("runs", "groups", "outbox", "mail", "locks", "history.jsonl")  # in a state folder
 
 NO_LOG = "not sent: --no-log"
 _NO_ROOM = "too large for what is left of the budget"
@@ -175,7 +175,7 @@ def _unasked(file: Found, unasked_bytes: int) -> str:
 
 
 def _pack_files(wanted: Sequence[Found], budget: Budget, used: int) -> Iterator[Artifact]:
-    for index in packing_order([(False, file.size_bytes) for file in wanted]):
+    for index in packing_order([file.size_bytes for file in wanted]):
         artifact = _file_artifact(wanted[index], budget.room_for_one(used))
         used += encoded_size(len(artifact.content)) if artifact.attached else 0
         yield artifact

@@ -58,7 +58,7 @@ def classify(logs: Sequence[LogFile], facts: Facts, rules: RuleSet) -> Verdict:
 def classify_opened(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[str] = ()) -> Verdict:
     """Judge logs that are already open; see `classify`."""
     reading = read(logs, facts, rules, not_read)
-    verdict = _verdict(reading, judge(_believed(reading), facts.status), facts, rules)
+    verdict = _verdict(reading, judge(reading.events, facts.status), facts, rules)
     on_xids = xid.notes((event.text, event.line.time_s) for event in reading.events)
     return replace(verdict, notes=(*verdict.notes, *on_xids))
 
@@ -77,10 +77,6 @@ def read(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[s
         events.extend(_ranked(found, log.name) if len(logs) > 1 else found)
         lives[number] = read_life(log, min((e.offset for e in found if e.failure_class != "success"), default=log.end))
     return Reading(tuple(logs), settle(events, lives), lives, tuple(troubles))
-
-
-def _believed(reading: Reading) -> tuple[Event, ...]:
-    return reading.events
 
 
 def _open(files: Sequence[LogFile], stack: ExitStack) -> tuple[tuple[Log, ...], tuple[str, ...]]:

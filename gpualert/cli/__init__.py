@@ -10,6 +10,7 @@ import click
 
 from gpualert import __version__
 from gpualert.errors import ConfigError, GpualertError, RuleError, RunDirError, UsageError
+from gpualert.nearby import near
 
 # The command: the module and function that hold it, and what the list of commands says of it.
 _COMMANDS = {
@@ -55,10 +56,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS:
-            import difflib  # only on the way to an error
-
-            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
-            hint = f"did you mean '{near[0]}'?" if near else "see: gpualert help"
+            names = near(args[0], _COMMANDS)
+            hint = f"did you mean '{names[0]}'?" if names else "see: gpualert help"
             raise click.UsageError(f"no such command '{args[0]}'; {hint}")
         return super().resolve_command(ctx, args)
 

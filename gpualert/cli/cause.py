@@ -14,9 +14,11 @@ import click
 from gpualert.classify import classify_opened, read
 from gpualert.classify.judge import Tier, judge, tier
 from gpualert.decide import prospect
+from gpualert.display import visible
 from gpualert.errors import UsageError
 from gpualert.findings import rule_folders
 from gpualert.model import Facts, LogFile, Verdict
+from gpualert.nearby import near
 from gpualert.rules import load_rules, read_rule, rule_files
 from gpualert.scan import Log, open_log, open_stream
 from gpualert.verdict_json import verdict_to_json
@@ -68,7 +70,7 @@ def _open_all(files: Sequence[Path], stack: ExitStack) -> list[Log]:
                 log = open_log(LogFile(str(file), file))
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"cannot read log '{_shown(str(file))}': {getattr(error, 'strerror', None) or error}"
+                f"cannot read log '{visible(str(file))}': {getattr(error, 'strerror', None) or error}"
             ) from error
         for holder in log.holders:
             stack.callback(holder.close)
@@ -83,21 +85,16 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield f"first rank: {verdict.first_rank}"
     for item in verdict.evidence:
         where = f"{item.file}:{item.line}" if item.line else item.source
-        yield f"  {_shown(where)}: {_shown(item.text.strip())}"
+        yield f"  {visible(where)}: {visible(item.text.strip())}"
         if item.frame:
-            yield f"      in your code: {_shown(item.frame)}"
+            yield f"      in your code: {visible(item.frame)}"
     yield f"next: {prospect(verdict)}"
     if verdict.advice and verdict.failure_class != "success":
         yield f"      {' '.join(verdict.advice.split())}"
     for other in verdict.runners_up:
-        yield f"also considered: {other.failure_class} ({_shown(other.evidence.file)}:{other.evidence.line})"
-    yield from (f"note: {_shown(note)}" for note in verdict.notes)
-    yield from (f"could not read: {_shown(trouble)}" for trouble in verdict.not_read)
-
-
-def _shown(text: str) -> str:
-    """Return text of a stranger without what would move the cursor."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text.replace("\t", " "))
+        yield f"also considered: {other.failure_class} ({visible(other.evidence.file)}:{other.evidence.line})"
+    yield from (f"note: {visible(note)}" for note in verdict.notes)
+    yield from (f"could not read: {visible(trouble)}" for trouble in verdict.not_read)
 
 
 @click.group(name="rules", invoke_without_command=True)
@@ -121,18 +118,9 @@ def explain(failure_class: str) -> None:
     """Explain one class: what it means, what to do, how it looks, and what it is not."""
     files = {path.stem.partition("-")[2]: path for path in rule_files(rule_folders())}
     if failure_class not in files:
-        raise UsageError(
-            f"there is no failure class '{_shown(failure_class)}'{_near(failure_class, files)};"
-            " see 'gpualert rules list'"
-        )
+        hint = f" (near: {', '.join(names)})" if (names := near(failure_class, files, 3)) else ""
+        raise UsageError(f"there is no failure class '{visible(failure_class)}'{hint}; see 'gpualert rules list'")
     click.echo("\n".join(_explained(read_rule(files[failure_class]))))
-
-
-def _near(word: str, words: Sequence[str] | dict[str, Path]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(word, list(words), n=3)
-    return f" (near: {', '.join(near)})" if near else ""
 
 
 def _explained(rule: Rule) -> Iterator[str]:
@@ -161,7 +149,7 @@ def try_rules(log: Path, status: int | None) -> None:
         for event in reading.events:
             number = logs[event.log].number(event.offset)
             outcome = "WON" if event is root else _why_lost(event, root)
-            click.echo(f"{number:7} {event.failure_class:20} {outcome:34} {_shown(event.text.strip())[:160]}")
+            click.echo(f"{number:7} {event.failure_class:20} {outcome:34} {visible(event.text.strip())[:160]}")
     click.echo(f"verdict: {verdict.failure_class} ({verdict.confidence.value} confidence)")
 
 
