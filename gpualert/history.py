@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpualert.files import open_append, open_regular
+from gpualert.files import open_regular
+from gpualert.jsonfiles import append_line, read_lines
 from gpualert.model import SCHEMA
 
 
@@ -19,14 +20,7 @@ def remember(state: Path, run_id: str, what: Mapping[str, Any]) -> None:
     Raises:
         OSError, UnsafeFileError: It cannot be written; the run must stay then.
     """
-    line = json.dumps({"schema": SCHEMA, "run_id": run_id, **what}, ensure_ascii=True, separators=(",", ":"))
-    fd = open_append(state / "history.jsonl")
-    try:
-        # One write: lines of two processes do not mix.
-        os.write(fd, line.encode("ascii") + b"\n")
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    append_line(state / "history.jsonl", {"schema": SCHEMA, "run_id": run_id, **what})
 
 
 def read_history(state: Path) -> Iterator[dict[str, Any]]:
@@ -36,19 +30,10 @@ def read_history(state: Path) -> Iterator[dict[str, Any]]:
     A line that was cut off by a crash is skipped.
     """
     seen: set[str] = set()
-    try:
-        file = os.fdopen(open_regular(state / "history.jsonl"), "rb")
-    except FileNotFoundError:
-        return
-    with file:
-        for line in file:
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(found, dict) and found.get("run_id") not in seen:
-                seen.add(str(found.get("run_id")))
-                yield found
+    for _, found in read_lines(state / "history.jsonl"):
+        if found and found.get("run_id") not in seen:
+            seen.add(str(found.get("run_id")))
+            yield found
 
 
 def read_engine_history(state: Path, workflow: str, from_byte: int = 0) -> Iterator[dict[str, Any]]:

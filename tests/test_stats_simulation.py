@@ -1,4 +1,4 @@
-"""Retries that know the cause against blind ones, in the small; `tests/experiments/chains.py` prints it in the large."""
+"""Retries that know the cause against blind ones, in the small; tests/experiments/chains.py prints it in the large."""
 
 from __future__ import annotations
 
