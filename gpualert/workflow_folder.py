@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ from gpualert.model import SCHEMA
 from gpualert.signals.process import is_alive, starttime_of, this_machine
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-# A larger log is read where it is; the next attempt may overwrite it before that.
-_COPY_LIMIT_BYTES = 8 << 20
+# Others are read where they are; the next attempt may have overwritten them by then.
+_COPY_LIMIT_BYTES, _MOST_COPIES = 2 << 20, 200
 # So long the process that sends the summary at the end may take.
 _GRACE_S = 90.0
 
@@ -113,24 +112,27 @@ class WorkflowFolder:
 
     path: Path
 
+    def keep_logs(self, job: FailedJob) -> FailedJob:
+        """Keep what the logs of a failed job say now; one that cannot be read or is large is left where it is."""
+        copies = {}
+        for number, log in enumerate(job.logs):
+            with suppress(OSError, UnsafeFileError):
+                name = f"{job.key}-{job.attempt}-{number}"
+                if self._copy(Path(log), name):
+                    copies[log] = self.path / "logs" / name
+        return replace(job, copies=copies)
+
     def add_failed(self, job: FailedJob) -> None:
         """
-        Write down a failure, and keep what its logs say now.
+        Write down a failure.
 
         Raises:
             OSError: The disk is full.
         """
-        names = {}
-        for number, log in enumerate(job.logs):
-            with suppress(OSError, UnsafeFileError):
-                names[log] = self._copy(Path(log), f"{job.key}-{job.attempt}-{number}")
-        line = {
-            "schema": SCHEMA,
-            "event": "failed",
-            **plain(job),
-            "copies": {log: name for log, name in names.items() if name},
-        }
-        append_line(self.path / "jobs.jsonl", line)
+        copies = {log: path.name for log, path in (job.copies or {}).items()}
+        append_line(
+            self.path / "jobs.jsonl", {"schema": SCHEMA, "event": "failed", **plain(job), "copies": plain(copies)}
+        )
 
     def add_passed(self, key: str, at: float) -> None:
         """Write down that a job that had failed passed."""
@@ -140,13 +142,14 @@ class WorkflowFolder:
         """Write down that the workflow has ended; without counts where its end was only noticed."""
         write_json(self.path / "end.json", {"schema": SCHEMA, "ended_at": at, "done": done, "total": total})
 
-    def _copy(self, log: Path, name: str) -> str:
+    def _copy(self, log: Path, name: str) -> bool:
+        folder = self.path / "logs"
         with os.fdopen(open_regular(log), "rb") as file:
-            if os.fstat(file.fileno()).st_size > _COPY_LIMIT_BYTES:
-                return ""
-            make_private_folder(self.path / "logs")
-            write_atomically(self.path / "logs" / name, file.read(_COPY_LIMIT_BYTES))
-        return name
+            make_private_folder(folder)
+            if os.fstat(file.fileno()).st_size > _COPY_LIMIT_BYTES or len(list(folder.iterdir())) >= _MOST_COPIES:
+                return False
+            write_atomically(folder / name, file.read(_COPY_LIMIT_BYTES))
+        return True
 
     def read(self) -> Workflow:
         """
@@ -205,10 +208,6 @@ class WorkflowFolder:
             logs=tuple(map(str, line["logs"])),
             copies=copies,
         )
-
-    def drop_copies(self) -> None:
-        """Remove the copies of logs, once they have been looked at."""
-        shutil.rmtree(self.path / "logs", ignore_errors=True)
 
     def last_sign_at(self) -> float:
         """Return when something was last written here."""

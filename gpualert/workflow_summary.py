@@ -59,7 +59,6 @@ def tell_workflow(folder: WorkflowFolder, folders: Sequence[Path], settings: Set
     state = state_of(folder.path)
     queue_message(state, message, message_id=named, mail_from=sent_by.mail_from, to=sent_by.to, now=time.time())
     folder.mark_told()
-    folder.drop_copies()
     done = send_due(state, settings, time.time(), _SEND_S, named)
     return story, [*sent_by.refused, *done.dead, *done.troubles]
 

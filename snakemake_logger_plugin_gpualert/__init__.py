@@ -5,13 +5,13 @@ Snakemake imports this package in each of its processes, whether or not it is as
 the processes that a followed workflow starts for its jobs: those pass their shell commands through `gpualert run` too.
 """
 
-# (Snakemake looks at the types of the settings: no `from __future__ import annotations` here.)
+# Snakemake looks at the types of the settings: no `from __future__ import annotations` here.
 
+import logging
 import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from logging import LogRecord
 from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -23,7 +23,6 @@ from snakemake_logger_plugin_gpualert.wrapping import bash_folder, is_wrapping_a
 __all__ = ["LogHandler", "LogHandlerSettings", "follow"]
 
 _WRAPPED = "GPUALERT_SNAKEMAKE_WRAP"
-_handlers: "list[LogHandler]" = []
 
 
 @dataclass
@@ -40,73 +39,89 @@ class LogHandlerSettings(LogHandlerSettingsBase):
     )
 
 
-class LogHandler(LogHandlerBase):  # type: ignore[misc]
-    """Hears what Snakemake tells of its jobs; whatever goes wrong in here, Snakemake and other loggers go on."""
+class LogHandler(LogHandlerBase):
+    """
+    What `--logger gpualert` asks for.
+
+    Snakemake hands records to loggers through a queue, too late to save the log of a failed job from the next attempt:
+    an ear of our own hears them first, and nothing is left to do here.
+    """
+
+    writes_to_stream = writes_to_file = needs_rulegraph = False
+    # Ours are no filter and no formatter at all: else --quiet would hide records.
+    has_filter = has_formatter = True
 
     def __post_init__(self) -> None:
         """Begin to follow the workflow of this process."""
-        self._follower: Follower | None = None
-        try:
-            if self.common_settings.dryrun:
-                return
-            self._follower = Follower()
-            _handlers.append(self)
-            if getattr(self.settings, "wrap", False) or is_wrapping_asked():
-                _wrap()
-        except Exception as error:
-            _say(f"this workflow runs unwatched: {type(error).__name__}: {error}")
+        _begin(self.common_settings, wrapped=getattr(self.settings, "wrap", False) or is_wrapping_asked())
 
-    def emit(self, record: LogRecord) -> None:
-        """Take one record; the slow part of it is done by a thread of ours."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Do nothing with a record."""
+
+
+def follow(workflow: Any) -> None:
+    """Do what `include: "gpualert.smk"` asks for; it is called in the processes of single jobs too."""
+    if workflow.is_main_process:
+        _begin(workflow.output_settings, wrapped=True)
+    else:
+        _wrap()
+
+
+class _Ear(logging.Handler):
+    """Hears what Snakemake tells of its jobs; whatever goes wrong in here, Snakemake and its loggers go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.follower: Follower | None = Follower()
+
+    def createLock(self) -> None:  # noqa: N802 - the name is logging's
+        """Have no lock: a thread that copies a log must not keep the others from logging."""
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one record."""
         try:
-            if self._follower:
-                self._follower.hear(record)
+            if self.follower:
+                self.follower.hear(record)
         except Exception as error:
             self._give_up(error)
 
     def close(self) -> None:
-        """Tell how the workflow went; Snakemake calls this more than once."""
-        follower, self._follower = self._follower, None
+        """Tell how the workflow went; this is called more than once."""
+        follower, self.follower = self.follower, None
         try:
             if follower:
                 follower.finish()
         except Exception as error:
             self._give_up(error)
-        finally:
-            if self in _handlers:
-                _handlers.remove(self)
-            super().close()
+        super().close()
 
     def _give_up(self, error: Exception) -> None:
-        self._follower = None
+        self.follower = None
         _say(f"this workflow is not followed any further: {type(error).__name__}: {error}")
 
-    writes_to_stream = writes_to_file = needs_rulegraph = False
-    # Ours are no filter and no formatter at all: else --quiet would hide records from us.
-    has_filter = has_formatter = True
 
-
-def follow(workflow: Any) -> None:
-    """Do what `include: "gpualert.smk"` asks for; it is called in the processes of single jobs too."""
+def _begin(settings: Any, *, wrapped: bool) -> None:
+    """Follow the workflow of this process, and wrap its jobs where that is asked for."""
     try:
-        if not workflow.is_main_process:
-            _wrap()
-            return
-        settings = workflow.output_settings
+        from snakemake.logging import logger
+
         if settings.dryrun:
             return
-        if not _handlers:
-            from snakemake.logging import logger
-
-            logger.addHandler(LogHandler(settings, LogHandlerSettings()))
-        _wrap()
+        if not any(isinstance(handler, _Ear) for handler in logger.handlers):
+            logger.addHandler(_Ear())
+        if wrapped:
+            _wrap()
     except Exception as error:
         _say(f"this workflow runs unwatched: {type(error).__name__}: {error}")
 
 
 def _wrap() -> None:
     """Wrap the jobs of this process and, because they inherit it, of those that it starts."""
-    trouble = wrap(bash_folder() / "bash", trial=_WRAPPED not in os.environ)
+    try:
+        trouble = wrap(bash_folder() / "bash", trial=_WRAPPED not in os.environ)
+    except Exception as error:
+        trouble = f"{type(error).__name__}: {error}"
     if trouble:
         _say(f"the jobs run unwrapped: {trouble}")
     else:
@@ -119,6 +134,5 @@ def _say(text: str) -> None:
 
 
 if os.environ.get(_WRAPPED) == "1" and "GPUALERT_ENGINE_KEY" not in os.environ:
-    # A process that a followed workflow has started for a job; no other inherits the first without the second.
-    with suppress(Exception):
-        _wrap()
+    # A process that a followed workflow has started for a job; a Snakemake within a job has both.
+    _wrap()

@@ -1,7 +1,7 @@
 """
 Follows one workflow by what Snakemake logs, and writes what is worth keeping into its folder.
 
-Records come in threads that Snakemake waits for; what they need of the disk is done by a thread of ours.
+Records come in threads that Snakemake waits for: what is done there is quick, the rest is for a thread of ours.
 """
 
 from __future__ import annotations
@@ -50,14 +50,22 @@ class Follower:
         self.started = False
         self.done, self.total = 0, 0
         self.said: dict[str, str] = {}  # the last exception of each thread; its job's error follows
+        self.folder: WorkflowFolder | None = None
         self.writer = _Writer()
+        self.lock = threading.Lock()
 
     def hear(self, record: LogRecord) -> None:
         """Take one record of Snakemake's log."""
         event = str(getattr(record, "event", "") or "")
         handle = _HANDLERS.get(event.rpartition(".")[2].lower())
-        if handle:
-            handle(self, record)
+        if handle is None:
+            return
+        with self.lock:
+            failed = handle(self, record)
+        if failed and self.folder:
+            # At once: the next attempt overwrites its logs.
+            folder, kept = self.folder, self.folder.keep_logs(failed)
+            self.writer.do(lambda: folder.add_failed(kept))
 
     def _workflow_started(self, record: LogRecord) -> None:
         self.snakefile = str(getattr(record, "snakefile_main", "") or "")
@@ -69,7 +77,8 @@ class Follower:
     def _job_started(self, record: LogRecord) -> None:
         if not self.started:
             self.started = True
-            self.writer.do(lambda: self.writer.begin(self.workflow, self.snakefile, self.began_at))
+            state, name = state_folder(), self.snakefile
+            self.folder = begin(state, self.workflow, engine="snakemake", name=name, started_at=self.began_at)
 
     def _job_info(self, record: LogRecord) -> None:
         found: Any = record
@@ -82,7 +91,7 @@ class Follower:
     def _error(self, record: LogRecord) -> None:
         self.said[record.threadName or ""] = record.getMessage()
 
-    def _job_error(self, record: LogRecord) -> None:
+    def _job_error(self, record: LogRecord) -> FailedJob:
         found: Any = record
         said = self.said.pop(record.threadName or "", "") or str(getattr(found, "rule_msg", "") or "")
         # A job whose first record we missed has no wildcards here.
@@ -90,7 +99,7 @@ class Follower:
         job.failed = True
         aux = getattr(found, "aux", None) or {}
         logs = [str(Path(path).absolute()) for path in found.log or ()]
-        failed = FailedJob(
+        return FailedJob(
             at=record.created,
             key=job_key(job.rule, job.wildcards),
             rule=job.rule,
@@ -102,30 +111,30 @@ class Follower:
             said=said[-2000:],
             logs=tuple(logs),
         )
-        self.writer.do(lambda: self.writer.failed(failed))
 
     def _job_finished(self, record: LogRecord) -> None:
         found: Any = record
         self.done += 1
         job = self.jobs.pop(found.job_id, None)
-        if job and job.failed:
+        folder = self.folder
+        if job and job.failed and folder:
             key, at = job_key(job.rule, job.wildcards), record.created
-            self.writer.do(lambda: self.writer.passed(key, at))
+            self.writer.do(lambda: folder.add_passed(key, at))
 
     def finish(self) -> None:
         """Write down that the workflow has ended, and have its summary sent."""
-        if not self.started:
+        folder = self.folder
+        if folder is None:
             return
         ended_at, done, total = time.time(), self.done, max(self.total, self.done)
-        self.writer.do(lambda: self.writer.ended(ended_at, done, total))
+        self.writer.do(lambda: folder.end(ended_at, done, total))
         self.writer.close(_END_LIMIT_S)
         for trouble in self.writer.troubles:
             print(f"gpualert: {trouble}", file=sys.stderr)
-        if self.writer.folder:
-            _tell(self.workflow)
+        _tell(self.workflow)
 
 
-_HANDLERS: dict[str, Callable[[Follower, LogRecord], None]] = {
+_HANDLERS: dict[str, Callable[[Follower, LogRecord], FailedJob | None]] = {
     "workflow_started": Follower._workflow_started,
     "run_info": Follower._run_info,
     "job_started": Follower._job_started,
@@ -163,7 +172,7 @@ def _tell(workflow: str) -> None:
 
 def _has_descriptor(stream: Any) -> bool:
     try:
-        return stream.fileno() >= 0
+        return bool(stream.fileno() >= 0)
     except (AttributeError, OSError, ValueError):
         return False
 
@@ -172,7 +181,6 @@ class _Writer:
     """The thread that writes; it ends once nothing more can come."""
 
     def __init__(self) -> None:
-        self.folder: WorkflowFolder | None = None
         self.troubles: list[str] = []
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -196,18 +204,3 @@ class _Writer:
                 trouble = f"the summary will lack something: {type(error).__name__}: {error}"
                 if trouble not in self.troubles:
                     self.troubles.append(trouble)
-
-    def begin(self, workflow: str, snakefile: str, began_at: float) -> None:
-        self.folder = begin(state_folder(), workflow, engine="snakemake", name=snakefile, started_at=began_at)
-
-    def failed(self, failed: FailedJob) -> None:
-        if self.folder:
-            self.folder.add_failed(failed)
-
-    def passed(self, key: str, at: float) -> None:
-        if self.folder:
-            self.folder.add_passed(key, at)
-
-    def ended(self, at: float, done: int, total: int) -> None:
-        if self.folder:
-            self.folder.end(at, done, total)
