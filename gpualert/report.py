@@ -85,6 +85,7 @@ class Report:
         chain: What each attempt of its chain of retries came to.
         chain_end: How that chain ended, in a few words; "" where it did not, or there is none.
         log_withheld: The user asked with `--no-log` that nothing of the log leaves.
+        look: The command that shows it again; "" for `gpualert show RUN`.
     """
 
     run_id: str
@@ -114,6 +115,7 @@ class Report:
     chain: tuple[Point, ...] = ()
     chain_end: str = ""
     log_withheld: bool = False
+    look: str = ""
 
     @property
     def subject(self) -> str:
@@ -165,7 +167,7 @@ class Report:
         places = f"in {self.redactions} places" if self.redactions != 1 else "in one place"
         removed = f"Secrets were removed {places}; the files on disk are unchanged."
         withheld = "Nothing of the log was sent, as --no-log asked."
-        look = f"Look closer: gpualert show {self.run_id}"
+        look = f"Look closer: {self.look or f'gpualert show {self.run_id}'}"
         return (*([removed] if self.redactions else []), *([withheld] if self.log_withheld else []), look)
 
 

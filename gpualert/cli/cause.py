@@ -44,7 +44,7 @@ def classify(as_json: bool, html: Path | None, status: int | None, files: tuple[
         verdict = classify_opened(logs, Facts(status=status), load_rules(rule_folders()))
     if html:
         _write_page(html, files, verdict)
-    click.echo(json.dumps(verdict_to_json(verdict), indent=2) if as_json else "\n".join(_lines(verdict)))
+    click.echo(json.dumps(verdict_to_json(verdict), indent=2) if as_json else "\n".join(lines_of(verdict)))
     sys.exit(1 if verdict.failure_class == "unknown" else 0)
 
 
@@ -78,7 +78,8 @@ def _open_all(files: Sequence[Path], stack: ExitStack) -> list[Log]:
     return logs
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
+def lines_of(verdict: Verdict) -> Iterator[str]:
+    """Yield a verdict as lines for a terminal."""
     named = verdict.failure_class + (" (exit 0)" if verdict.exited_zero else "")
     yield f"{verdict.status.value.upper()} {named}: {verdict.title} ({verdict.confidence.value} confidence)"
     if verdict.first_rank is not None:

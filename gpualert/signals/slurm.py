@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpualert.bounded import Answer, answer_of
 from gpualert.display import shorten, visible
@@ -153,18 +153,13 @@ def show(job_id: str, limit_s: float = LIMIT_S) -> list[JobRecord]:
         raise SlurmError("scontrol", str(error)) from error
 
 
-def with_paths(job: Job, limit_s: float = LIMIT_S) -> Job:
-    """Return a job with the paths of its output, which only the controller knows before Slurm 24.05."""
-    if job.last.stdout:
-        return job
+def script_of(job_id: str, limit_s: float = LIMIT_S) -> str:
+    """Return a job's batch script, where the accounting keeps it; "" elsewhere."""
     try:
-        shown = next((record for record in show(job.last.job_id, limit_s) if record.job_id == job.last.job_id), None)
+        answer = _answer("sacct", ["--batch-script", f"--jobs={job_id}"], limit_s)
     except SlurmError:
-        return job
-    if shown is None or (shown.uid, shown.user) != (job.last.uid, job.last.user):
-        return job
-    folder = job.last.folder or shown.folder
-    return Job((*job.attempts[:-1], replace(job.last, folder=folder, stdout=shown.stdout, stderr=shown.stderr)))
+        return ""
+    return "" if answer.status else answer.printed.decode("utf-8", "replace")
 
 
 def _answer(program: str, words: Sequence[str], limit_s: float) -> Answer:
