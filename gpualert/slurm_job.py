@@ -97,7 +97,7 @@ def _machine(record: JobRecord, told: Findings) -> tuple[tuple[str, str], ...]:
 
 def _logs_of(record: JobRecord, scratch: Path) -> Logs:
     """Return a job's output files; another user's are read by way of a copy."""
-    if record.started_at is None:
+    if not record.was_started:
         return Logs(())
     paths = output_paths(record)
     if paths and not any(map(_exists, paths)):
@@ -139,7 +139,6 @@ def _log(record: JobRecord, path: Path, scratch: Path) -> LogFile | str:
 
 def _as_run(record: JobRecord, logs: Logs) -> Run:
     """Return a job as a run, for a report; its folder stands for the run directory that it does not have."""
-    started = record.started_at is not None
     run_id = f"slurm-{record.label}"
     start = Start(run_id, first_node(record.nodes), 1, None, record.started_at or 0.0, node=record.nodes)
     ended = record.ended_at or record.started_at or 0.0
@@ -151,7 +150,7 @@ def _as_run(record: JobRecord, logs: Logs) -> Run:
         name=record.name,
         options=Options(),
         streams=tuple(Stream(log.name, Capture.ADOPT, log.path, 0, log.end) for log in logs.files),
-        start=replace(start, slurm_job_id=record.label) if started else None,
+        start=replace(start, slurm_job_id=record.label) if record.was_started else None,
         exit=None if record.exit_status is None else Exit(record.exit_status, record.signal, False, ended),
     )
 

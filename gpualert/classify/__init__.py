@@ -217,7 +217,8 @@ def _by_vote(
     first = vote.evidence if vote.failure_class != "unknown" or not last else None
     evidence = tuple(item for item in (*support, first, last, vote.evidence) if item)
     status = RunStatus.UNKNOWN if facts.status is None and vote.evidence is None else RunStatus.FAILED
-    bare = replace(_bare(rule, status, confidence, facts), role=vote.role if rule.role is Role.ROOT else rule.role)
+    role = vote.role if rule.role is Role.ROOT else rule.role
+    bare = replace(_bare(rule, status, confidence, facts), role=role, action=vote.action or rule.action)
     unique = {(item.source, item.file, item.line, item.text): item for item in evidence}
     return _finished(replace(bare, evidence=tuple(unique.values())), judgement, reading)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpualert.model import Evidence, Facts, Role, frozen
+from gpualert.model import Action, Evidence, Facts, Role, frozen
 
 # Slurm's words for how a job ended. Source: https://slurm.schedmd.com/sacct.html#SECTION_JOB-STATE-CODES
 _STATES = {
@@ -50,11 +50,13 @@ class Vote:
 
     Attributes:
         role: A cascade where what it tells follows from another's failure.
+        action: What to do, where that is not what the class says.
     """
 
     failure_class: str
     evidence: Evidence | None = None
     role: Role = Role.ROOT
+    action: Action | None = None
 
 
 def scheduler_vote(facts: Facts) -> Vote | None:
@@ -72,7 +74,7 @@ def scheduler_vote(facts: Facts) -> Vote | None:
     if said.parameters.get("by") == "sibling":
         return Vote("interrupted", said, Role.CASCADE)
     if said.parameters.get("launched") == 0 and (named != "interrupted" or _was_refused(said)):
-        return Vote("launch_failed", said)
+        return Vote("launch_failed", said, action=Action.FIX)
     return Vote(named, said) if named else None
 
 

@@ -16,7 +16,7 @@ from gpualert.display import duration, shorten, visible
 from gpualert.errors import UsageError
 from gpualert.report import Report
 from gpualert.signals.slurm_records import Job
-from gpualert.signals.slurm_wanted import NoSuchJobError, Wanted, find, parse, with_paths
+from gpualert.signals.slurm_wanted import NoSuchJobError, Wanted, find, parse
 from gpualert.slurm_job import Looked, causes, look, ranks_of, to_json
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 15.0
@@ -40,7 +40,7 @@ def slurm(jobs: tuple[str, ...], wait: bool, brief: bool, as_json: bool, to: str
     if to is not None:
         _check_address(to)
     wanted = [parse(word) for word in jobs]
-    found = with_paths(_ended(wanted) if wait else find(wanted))
+    found = _ended(wanted) if wait else find(wanted)
     with tempfile.TemporaryDirectory(prefix="gpualert-") as scratch:
         looked = [look(job, folders(), Path(scratch), anew=brief) for job in found]
         if to is not None:

@@ -31,10 +31,17 @@ _XID = re.compile(r"NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One record of the kernel's log; `at` is in seconds since 1970 UTC, give or take the clock's corrections."""
+    """
+    One record of the kernel's log.
+
+    Attributes:
+        at: In seconds since 1970 UTC, give or take the clock's corrections.
+        node: The scheduler's name of the host that told it; "" where it is the run's own.
+    """
 
     at: float
     text: str
+    node: str = ""
 
 
 def read_kernel_log(since: float, until: float) -> tuple[list[KernelLine], str]:
@@ -94,7 +101,8 @@ def about(lines: Iterable[KernelLine], start: Start, cards: Sequence[str] | None
 def _evidence(line: KernelLine, start: Start) -> Evidence:
     xid = _XID.search(line.text)
     found = frozen({"xid": int(xid["code"]), "pci": xid["pci"]}) if xid else frozen()
-    return Evidence("kernel", "", 0, line.text[:2000], host=start.node or start.host, parameters=found)
+    host = line.node or start.node or start.host
+    return Evidence("kernel", "", 0, line.text[:2000], host=host, parameters=found)
 
 
 def _is_kill_in(text: str, start: Start) -> bool:

@@ -80,7 +80,7 @@ def _evidence(record: JobRecord) -> Evidence | None:
         text = f"exit code {record.code}: its script was not started; can its output file be made?"
     elif word == "CANCELLED":
         text = f"CANCELLED{_by(record)}"
-        if record.started_at is None or record.elapsed_s == 0:
+        if not record.was_started:
             parameters["launched"] = 0
             text += ", before it started" + (f" ({record.reason})" if record.reason else "")
     elif word in _ENDINGS:

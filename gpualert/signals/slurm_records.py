@@ -105,6 +105,11 @@ class JobRecord:
         return self.word in ENDED or self.word == "REQUEUED"
 
     @property
+    def was_started(self) -> bool:
+        """Whether it ever had nodes; one that was cancelled in the queue has a start too, the instant of its end."""
+        return self.started_at is not None and not (self.word in ("CANCELLED", "PENDING") and not self.nodes)
+
+    @property
     def max_rss(self) -> str:
         """The most memory that one task of a step used, as printed: `812K`."""
         return max((step.max_rss for step in self.steps), key=_kib, default="")

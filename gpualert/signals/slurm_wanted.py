@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpualert.errors import GpualertError, UsageError
@@ -77,38 +79,58 @@ def find(wanted: Sequence[Wanted], limit_s: float = slurm.LIMIT_S) -> list[Job]:
     """
     Return the jobs that are meant, in the order in which they were asked for.
 
+    The accounting lags some seconds behind the controller, which has forgotten by then what the accounting keeps: both
+    are asked.
+
     Raises:
         NoSuchJobError: One of them is not known.
     """
     asked = slurm.ask([item.job_id for item in wanted], limit_s)
+    shown = _shown([item.job_id for item in wanted], limit_s)
+    jobs = {job_id: _merged(job, shown.pop(job_id, None)) for job_id, job in asked.jobs.items()}
+    jobs |= {job_id: Job((record,)) for job_id, record in shown.items()}
     found: dict[str, Job] = {}
     for item in wanted:
-        jobs = [job for job in asked.jobs.values() if item.means(job.last)]
-        if not jobs:
+        meant = [job for job in jobs.values() if item.means(job.last)]
+        if not meant:
             raise NoSuchJobError(item.word, asked.not_read)
-        found |= {job.last.label: job for job in sorted(jobs, key=_order)}
+        found |= {job.last.label: job for job in sorted(meant, key=_order)}
     return list(found.values())
+
+
+def _shown(job_ids: Sequence[str], limit_s: float) -> dict[str, JobRecord]:
+    """Return what the controller still knows, by the jobs' numbers."""
+    shown: dict[str, JobRecord] = {}
+    until = time.monotonic() + limit_s
+    for job_id in dict.fromkeys(job_ids):
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            break
+        with suppress(slurm.SlurmError):
+            shown |= {record.job_id: record for record in slurm.show(job_id, left_s)}
+    return shown
+
+
+def _merged(job: Job, shown: JobRecord | None) -> Job:
+    """Add what only the controller knows: where the output goes (before Slurm 24.05), and what is not accounted yet."""
+    last = job.last
+    if shown is None or (shown.uid, shown.user) != (last.uid, last.user):
+        return job
+    if shown.has_ended and not last.has_ended:
+        last = replace(shown, steps=last.steps, requested_memory=last.requested_memory, submit_line=last.submit_line)
+    last = replace(
+        last,
+        label=shown.label if shown.array_job_id else last.label,
+        array_job_id=shown.array_job_id,
+        array_task_id=shown.array_task_id,
+        name=shown.name or last.name,
+        folder=shown.folder or last.folder,
+        stdout=last.stdout or shown.stdout,
+        stderr=last.stderr or shown.stderr,
+    )
+    return Job((*job.attempts[:-1], last))
 
 
 def _order(job: Job) -> tuple[int, int]:
     task = job.last.array_task_id
     return int(job.last.array_job_id or job.last.job_id), int(task) if task.isdigit() else _MOST_TASKS
-
-
-def with_paths(jobs: Sequence[Job]) -> list[Job]:
-    """Return jobs with the paths of their output, which only the controller knows before Slurm 24.05."""
-    shown: dict[str, JobRecord] = {}
-    for job_id in dict.fromkeys(job.last.array_job_id or job.last.job_id for job in jobs if not job.last.stdout):
-        try:
-            shown |= {record.job_id: record for record in slurm.show(job_id)}
-        except slurm.SlurmError:
-            continue  # it forgets a job soon: the usual places are tried then
-    return [_with_paths(job, shown.get(job.last.job_id)) for job in jobs]
-
-
-def _with_paths(job: Job, shown: JobRecord | None) -> Job:
-    last = job.last
-    if last.stdout or shown is None or (shown.uid, shown.user) != (last.uid, last.user):
-        return job
-    last = replace(last, folder=last.folder or shown.folder, stdout=shown.stdout, stderr=shown.stderr)
-    return Job((*job.attempts[:-1], last))
