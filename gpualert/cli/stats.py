@@ -67,12 +67,19 @@ def _print(found: Statistics, rows: int | None) -> None:
     classes = [(visible(row.name), *_cells(row)) for row in found.by_class]
     bad = [row for row in found.by_node if row.failures or row.exclusions or row.attempts]
     nodes = [(visible(row.name), str(row.runs), *_cells(row)) for row in bad]
-    for headings, cells in ((("CLASS", *_HEADINGS), classes), (("NODE", "RUNS", *_HEADINGS), nodes)):
-        if cells:
-            say("")
-            print_table(cells[:rows], headings)
-            if rows and len(cells) > rows:
-                say(f"... and {len(cells) - rows} more (see: --rows)")
+    _print_rows(("CLASS", *_HEADINGS), classes, rows)
+    _print_rows(("NODE", "RUNS", *_HEADINGS), nodes, rows)
+
+
+def _print_rows(headings: Sequence[str], cells: Sequence[Sequence[str]], rows: int | None) -> None:
+    """Print a table without the columns that say nothing; nothing where there are no rows."""
+    if not cells:
+        return
+    telling = [column for column in range(len(headings)) if any(line[column] for line in cells)]
+    say("")
+    print_table([[line[column] for column in telling] for line in cells[:rows]], [headings[c] for c in telling])
+    if rows and len(cells) > rows:
+        say(f"... and {len(cells) - rows} more (see: --rows)")
 
 
 def _overview(found: Statistics) -> Iterator[tuple[str, str]]:
@@ -90,8 +97,8 @@ def _overview(found: Statistics) -> Iterator[tuple[str, str]]:
         yield "", f"{total.attempts_saved} not made, because the chain stopped early"
         yield "Interval", _interval(total.interval_s)
     if found.top_share is not None and found.gini is not None:
-        share = f"{found.top_share:.1%} of that are {TOP_NODES} of the {found.nodes} nodes seen"
-        yield "Blamed", f"nodes, {total.exclusions} times; {share} (Gini coefficient {found.gini:.3f})"
+        share = f"{found.top_share:.1%} of that on {min(TOP_NODES, found.nodes)} of the {found.nodes} nodes seen"
+        yield "Blamed", f"nodes, {total.exclusions} times, {share}; Gini coefficient {found.gini:.3f}"
 
 
 def _share(part: int, whole: int) -> str:
