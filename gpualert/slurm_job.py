@@ -13,7 +13,7 @@ from gpualert.errors import RunDirError, UnsafeFileError
 from gpualert.files import open_regular, write_atomically
 from gpualert.findings import Findings, first_of, judge
 from gpualert.kept import head_and_tail
-from gpualert.model import Capture, Exit, Facts, LogFile, Options, Run, RunStatus, Start, Stream
+from gpualert.model import Capture, Exit, Facts, LogFile, Options, Run, RunStatus, Start, Stream, frozen
 from gpualert.nesting import is_inner
 from gpualert.report import Rank
 from gpualert.rundir import read_run
@@ -100,6 +100,8 @@ def _logs_of(record: JobRecord, scratch: Path) -> Logs:
     if not record.was_started:
         return Logs(())
     paths = output_paths(record)
+    if paths[:1] == [Path("/dev/null")]:
+        return Logs((), ("the output: the job sent it to /dev/null",))
     if paths and not any(map(_exists, paths)):
         paths = output_paths(record, script_of(record.job_id)) or paths
     found = [_log(record, path, scratch) for path in paths if _exists(path)]
@@ -152,6 +154,7 @@ def _as_run(record: JobRecord, logs: Logs) -> Run:
         streams=tuple(Stream(log.name, Capture.ADOPT, log.path, 0, log.end) for log in logs.files),
         start=replace(start, slurm_job_id=record.label) if record.was_started else None,
         exit=None if record.exit_status is None else Exit(record.exit_status, record.signal, False, ended),
+        engine=frozen({"ended": f"Slurm says {record.state}."}),
     )
 
 

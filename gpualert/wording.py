@@ -114,7 +114,9 @@ def _ending(run: Run, verdict: Verdict, who: str) -> str:
     """Say in one sentence how the process ended."""
     it, its = (who.capitalize(), f"{who.capitalize()}'s") if who else ("It", "Its")
     if run.exit is None:
-        return f"{it} never started." if run.start is None else "No exit record was written."
+        if run.start is None:
+            return f"{it} never started."
+        return run.engine.get("ended") or "No exit record was written."
     if run.exit.timed_out:
         limit = f" of {run.options.timeout_s:g} s" if run.options.timeout_s else ""
         return f"{it} was stopped at its time limit{limit} (--timeout)."

@@ -35,5 +35,5 @@ def send_now(message: bytes, message_id: str, sent_by: Envelope, settings: Setti
             return
         spool = Spool.of(state)
         waiting = [spool.read(path).last_error for path in spool.states()]
-        reasons = dict.fromkeys(filter(None, [*done.dead, *done.troubles, *waiting, spool.pause().reason]))
-        raise DeliveryError(settings.mail, "; ".join(reasons) or "it was not accepted")
+        said = next(filter(None, [*done.dead, *waiting, spool.pause().reason, *done.troubles]), "it was not accepted")
+        raise DeliveryError(settings.mail, said.removeprefix(f"cannot deliver by {settings.mail}: "))

@@ -138,14 +138,16 @@ def _sacct(job_ids: Sequence[str], fields: Sequence[str], limit_s: float) -> tup
 
 def show(job_id: str, limit_s: float = LIMIT_S) -> list[JobRecord]:
     """
-    Return what the controller holds of a job: one record, or one for each task of an array.
+    Return what the controller holds of a job: one record, one for each task of an array, none of one it does not know.
 
     It forgets a job some minutes after its end.
 
     Raises:
-        SlurmError: It could not be asked, does not know the job, or answered with something else.
+        SlurmError: It could not be asked, or answered with something else.
     """
     answer = _answer("scontrol", ["show", "job", job_id], limit_s)
+    if b"Invalid job id" in answer.complained:
+        return []
     _check("scontrol", answer)
     try:
         return shown_records(answer.printed.decode("utf-8", "replace"))
