@@ -39,6 +39,8 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     for option in OPTIONS.values():
         if environ.get(option.variable):
             settings = _set(settings, option, environ[option.variable], option.variable, option.variable)
+    if settings.mail == "apprise" and not settings.apprise:
+        raise ConfigError(settings.origins["mail"], "is apprise, but the setting 'apprise' names no service", "mail")
     return settings
 
 

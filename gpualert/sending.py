@@ -14,6 +14,7 @@ from gpualert.errors import GpualertError
 from gpualert.files import make_private_folder
 from gpualert.jsonfiles import read_json
 from gpualert.model import Run, Verdict
+from gpualert.notify.channels import channels_of
 from gpualert.notify.digests import Case, Digest, Topic
 from gpualert.notify.message import Envelope, envelope, message_id
 from gpualert.notify.outbox import LAST_ANSWER_S, queue_message, send_due
@@ -62,6 +63,7 @@ class Sender:
                 to=case.to,
                 now=case.queued_at,
                 run_path=self.run.path,
+                channels=channels_of(self.settings),
             )
         return sent_by.refused
 
@@ -75,8 +77,10 @@ class Sender:
             last_answer_s: The longest time, beyond the limit, for a mail server to accept what it has got.
 
         Returns:
-            What went wrong, a sentence each; nothing when it is delivered.
+            What went wrong, a sentence each; nothing when it is delivered, or left to a tick.
         """
+        if self.settings.deliver == "tick":
+            return []
         ends = time.monotonic() + limit_s
         prompt = not others_too and not is_ticking(self._state)
         named = self._message_id

@@ -124,12 +124,17 @@ class Settings:
         "auto", choice("auto", "detach", "wait", "tick"), "when the run is looked at after its end", variable_only=True
     )
     python: str = _option("", text, "Python that the shell part starts", variable_only=True)
-    mail: str = _option("maildir", choice("maildir", "smtp", "sendmail", "none"), "channel messages go to")
+    mail: str = _option("maildir", choice("maildir", "smtp", "sendmail", "apprise", "none"), "channel messages go to")
     to: tuple[str, ...] = _option((), words, "addresses that messages go to")
     sender: str = _option("", text, "address in the From header; empty: user@host", key="from")
     envelope_from: str = _option("", text, "address that bounces go to; empty: that of from")
     on: str = _option("always", choice("failure", "always"), "which ends are worth a message")
     longer_than_s: float = _option(0.0, duration, "shorter runs send no message")
+    apprise: tuple[str, ...] = _option(
+        (), words, "URLs of other services that messages also go to (with mail: apprise, only there)", secret=True
+    )
+    deliver: str = _option("here", choice("here", "tick"), "who sends: the report itself where it is made, or a tick")
+    messages_per_minute: int = _option(30, integer(0), "most messages that are sent within a minute; 0: no limit")
     log_lines: int = _option(40, integer(0, 1000), "lines of the log's end that a message shows")
     lock_timeout_s: float = _option(10.0, duration, "longest wait for a lock")
     smtp: Smtp = field(default_factory=Smtp)

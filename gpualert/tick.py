@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import subprocess
 import time
@@ -30,6 +29,7 @@ STUCK_S = 3600.0
 _POST_LIMIT_S = 900.0  # a mail server may take 600 s to accept what it has got; killed before, it would be sent twice
 _LOST_GRACE_S = 0.5
 _PRUNE_EVERY_S = 3600.0
+_MEMORY_S = 90 * 86400.0  # of messages that belong to no run
 _PUBLISH_EVERY_S = 600.0  # counting 10,000 runs takes a second
 # A scheduler's server is asked seldom, and only about runs that have been silent for a while.
 _ASK_EVERY_S = 600.0
@@ -252,11 +252,13 @@ def _open_post_log(run_path: Path) -> int:
 def _deliver(state: Path, settings: Settings, complain: Callable[[str], None], until: float) -> None:
     """Send what waits; a message that was given up is complained about, one that waits for a server is not."""
     from gpualert.notify.outbox import send_due  # only now: mail costs 30 ms
+    from gpualert.notify.spool import Spool
 
     left_s = until - time.monotonic()
     if left_s > 0:
-        for reason in send_due(state, settings, time.time(), left_s).dead:
-            complain(reason)
+        send_due(state, settings, time.time(), left_s)
+    for reason in Spool.of(state).unsaid():  # by whomever they were given up
+        complain(reason)
 
 
 def _is_time(state: Path, name: str, every_s: float) -> bool:
@@ -301,21 +303,21 @@ def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] 
     Raises:
         OSError, UnsafeFileError: The history cannot be written.
     """
+    from gpualert.notify.spool import forget, runs_told_later
+
     outboxes = [folder / "outbox" for folder in dict.fromkeys([state, *folders])]
-    waiting = {path.name for outbox in outboxes for path in outbox.glob("*.json")}
+    waiting = {run for outbox in outboxes for run in runs_told_later(outbox)}
     remove_old(state, policy.failed_s, now)
     removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
     remove_empty_groups(state)
-    for path in removed:
-        for outbox in outboxes:
-            for memory in (outbox / "sent").glob(f"{glob.escape(path.name)}.*.json"):
-                memory.unlink(missing_ok=True)
+    for outbox in outboxes:
+        forget(outbox, {path.name for path in removed}, now - _MEMORY_S)
     return removed
 
 
 def _is_finished(path: Path, waiting: set[str]) -> bool:
     """Say whether all is done about a run: reported and delivered, or a launch that came to nothing."""
-    if any(name.startswith(f"{path.name}.") for name in waiting):
+    if path.name in waiting:
         return False
     if is_done(path, DONE):
         return True

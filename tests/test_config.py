@@ -135,7 +135,7 @@ def test_an_empty_file_or_value_changes_nothing(text: str, user_file: Path) -> N
         ("log_lines: [1]", "log_lines", "must be one text, not a list"),
         ("smtp: {port: 70000}", "smtp.port", "70000 is not between 1 and 65535"),
         ("smtp: {security: ssl}", "smtp.security", "'ssl' is none of starttls, tls, none"),
-        ("mail: pigeon", "mail", "'pigeon' is none of maildir, smtp, sendmail, none"),
+        ("mail: pigeon", "mail", "'pigeon' is none of maildir, smtp, sendmail, apprise, none"),
         ("on: sometimes", "on", "'sometimes' is none of failure, always"),
         ("longer_than_s: soon", "longer_than_s", "'soon' is no duration"),
         ("attach: {max_file_bytes: big}", "attach.max_file_bytes", "'big' is no size"),

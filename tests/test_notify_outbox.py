@@ -133,7 +133,7 @@ def test_a_refusal_for_good_is_tried_once_put_aside_and_said_once(state, server)
     assert sentence.startswith("the message about 'run-1' to ann@example.org was given up: ")
     assert sentence.endswith("550 5.1.1 no such user")
     assert send(state, to_server(server.port), NOW + 1e6) == Summary()
-    assert dead(state) == [".eml", ".json"] and server.received == []
+    assert dead(state) == [".eml", ".json", ".unsaid"] and server.received == []
 
 
 @pytest.mark.parametrize("address", ["", "a b@x.org", "-oQ/tmp", "a@x.org\r\nRCPT TO:<b@x.org>", "jörg@x.org", "a@b@c"])
@@ -226,7 +226,7 @@ def test_what_cannot_be_delivered_for_five_days_is_put_aside_and_said(state):
     assert send(state, settings, NOW + MAX_AGE_S - 10).dead == ()
     (sentence,) = send(state, settings, NOW + MAX_AGE_S + 4000).dead
     assert "not delivered within 5d" in sentence and "refused" in sentence
-    assert dead(state) == [".eml", ".json"]
+    assert dead(state) == [".eml", ".json", ".unsaid"]
 
 
 def test_an_outage_of_a_day_loses_nothing_and_doubles_nothing(state, server):

@@ -12,6 +12,7 @@ from gpualert.claims import locked
 from gpualert.config import Settings
 from gpualert.errors import LockTimeoutError
 from gpualert.files import make_private_folder
+from gpualert.notify.channels import channels_of
 from gpualert.notify.digests import Case, Digest, Window
 from gpualert.notify.records import SpoolError, read_bytes, read_record
 from gpualert.notify.spool import Queued, Spool
@@ -80,8 +81,9 @@ def _cases(digest: Digest, spool: Spool, troubles: list[str]) -> list[Case]:
             if case.file_name != path.name:
                 raise SpoolError(path, f"it speaks of another message, {case.message_id!r}")
         except SpoolError as error:
-            path.rename(spool.folder / "dead" / path.name)
-            troubles.append(f"{error}; put aside in '{spool.folder / 'dead'}'")
+            sentence = f"{error}; put aside in '{spool.folder / 'dead'}'"
+            spool.set_aside(path, sentence)
+            troubles.append(sentence)
             continue
         if (spool.folder / "sent" / path.name).exists():
             digest.drop(case)
@@ -110,7 +112,7 @@ def _queue(
         message = compose_digest(
             cases, title, identity, settings, now, first=digest.first(), message_of=lru_cache(16)(message_of)
         )
-        spool.add(Queued(identity, oldest.mail_from, oldest.to, now, "", now), message)
+        spool.add_new(Queued(identity, oldest.mail_from, oldest.to, now, "", now), message, channels_of(settings))
     for case in reversed(cases):
         digest.told(case, spool.folder / "sent")
     return identity
@@ -126,7 +128,8 @@ def _queue_alone(
 
         title = window.title if window else case.name or case.outcome
         message = compose_digest([case], title, case.message_id, settings, now, first="", message_of=message_of)
-    spool.add(Queued(case.message_id, case.mail_from, case.to, case.queued_at, case.run_path, now), message)
+    item = Queued(case.message_id, case.mail_from, case.to, case.queued_at, case.run_path, now)
+    spool.add_new(item, message, channels_of(settings))
     digest.drop(case)
     return case.message_id
 

@@ -1,11 +1,14 @@
 """
 The files of the spool; every change is one rename, so that whoever is killed leaves it whole.
 
-    outbox/<name>.eml    a message
-    outbox/<name>.json   its state; the message counts from the moment this exists
-    outbox/sent/         states of delivered messages: the claim that keeps a message from being sent twice
-    outbox/dead/         states and messages that were refused for good
-    outbox/pause         until when nothing is tried, because the channel itself does not work
+    outbox/<name>.eml      a message
+    outbox/<name>.json     its state; the message counts from the moment this exists
+    outbox/sent/           states of delivered messages: the claim that keeps a message from being sent twice
+    outbox/dead/           states and messages that were refused for good
+    outbox/dead/*.unsaid   sentences about them that no tick has said yet
+    outbox/pause           until when nothing is tried, because the channel itself does not work
+    outbox/pace            when the last messages went
+    outbox/threads/        the Message-ID of the first message about each chain
 """
 
 from __future__ import annotations
@@ -13,24 +16,27 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpualert.files import make_private_folder, write_atomically
 from gpualert.notify.records import SpoolError, encoded, read_bytes, read_record
 
-__all__ = ["Pause", "Queued", "Spool", "SpoolError", "name_of"]
+__all__ = ["SERVICES", "Pace", "Pause", "Queued", "Spool", "SpoolError", "name_of"]
 
+SERVICES = "services"  # the channel beside that of the setting `mail`
 _MESSAGE_BYTES = 1 << 30
+_SENTENCE_BYTES = 1 << 16
 _DRAFT_AGE_S = 3600.0  # `write_atomically` needs its draft for seconds
 
 
-def name_of(message_id: str) -> str:
+def name_of(message_id: str, channel: str = "") -> str:
     """Return the name of a message's files: it sorts as the run does, and belongs to this Message-ID alone."""
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", message_id.strip("<>").split("@")[0])[:100]
-    return f"{readable}-{hashlib.sha256(message_id.encode()).hexdigest()[:8]}"
+    name = f"{readable}-{hashlib.sha256(message_id.encode()).hexdigest()[:8]}"
+    return f"{name}.{channel}" if channel else name
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Queued:
         last_error: Why it is still here; "" before the first try.
         reduced: Its attachments were left out, because the server refused the size.
         refused: Recipients that were refused for good while others took it, each with the reason.
+        channel: Where it goes: "" by the channel of the setting `mail`, else `SERVICES`.
     """
 
     message_id: str
@@ -59,11 +66,12 @@ class Queued:
     last_error: str = ""
     reduced: bool = False
     refused: tuple[str, ...] = ()
+    channel: str = ""
 
     @property
     def name(self) -> str:
         """The name of its files."""
-        return name_of(self.message_id)
+        return name_of(self.message_id, self.channel)
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,13 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """When messages went within the last minute, so that all senders together keep to the rate."""
+
+    times: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Spool:
     """
     The spool of a state folder.
@@ -102,15 +117,22 @@ class Spool:
             make_private_folder(state / "outbox" / name)
         return cls(state / "outbox")
 
-    def has(self, message_id: str) -> bool:
+    def has(self, message_id: str, channel: str = "") -> bool:
         """Say whether this message waits, was sent (or told in a digest), or was refused for good."""
-        name = f"{name_of(message_id)}.json"
+        name = f"{name_of(message_id, channel)}.json"
         return any((self.folder / place / name).exists() for place in (".", "sent", "dead"))
 
     def add(self, item: Queued, message: bytes) -> None:
         """Keep a new message."""
         write_atomically(self.folder / f"{item.name}.eml", message)
         self.update(item)
+
+    def add_new(self, item: Queued, message: bytes, channels: Sequence[str]) -> bool:
+        """Keep a message for each of its channels; return whether it is new to any."""
+        new = [channel for channel in channels if not self.has(item.message_id, channel)]
+        for channel in new:
+            self.add(replace(item, channel=channel), message)
+        return bool(new)
 
     def update(self, item: Queued) -> None:
         """Keep the new state of a message."""
@@ -124,8 +146,8 @@ class Spool:
     def states(self, only: Sequence[str] | None = None) -> list[Path]:
         """Return the state files of the messages that wait, oldest run first; or those of some Message-IDs."""
         if only is not None:
-            paths = (self.folder / f"{name_of(message_id)}.json" for message_id in only)
-            return [path for path in paths if path.exists()]
+            names = (name_of(message_id, channel) for message_id in only for channel in ("", SERVICES))
+            return [path for name in names if (path := self.folder / f"{name}.json").exists()]
         return sorted(self.folder.glob("[!.]*.json"))
 
     def read(self, path: Path) -> Queued:
@@ -158,11 +180,47 @@ class Spool:
         (self.folder / f"{item.name}.json").rename(self.folder / "sent" / f"{item.name}.json")
         (self.folder / f"{item.name}.eml").unlink(missing_ok=True)
 
-    def park(self, name: str) -> None:
-        """Put the files of a message aside for good."""
+    def park(self, name: str, sentence: str) -> None:
+        """Put the files of a message aside for good; the next tick says why."""
         for suffix in (".json", ".eml"):
+            self.set_aside(self.folder / f"{name}{suffix}", sentence)
+
+    def set_aside(self, path: Path, sentence: str) -> None:
+        """Put a file aside for good; the next tick says why."""
+        dead = self.folder / "dead"
+        write_atomically(dead / f"{path.stem}.unsaid", sentence.encode("utf-8", "backslashreplace"))
+        with suppress(FileNotFoundError):
+            path.rename(dead / path.name)
+
+    def unsaid(self) -> Iterator[str]:
+        """Yield what was not said yet about messages that were given up; each counts as said when the next is asked."""
+        for path in sorted((self.folder / "dead").glob("[!.]*.unsaid")):
+            with suppress(SpoolError):
+                yield read_bytes(path, _SENTENCE_BYTES).decode("utf-8", "replace")
+            path.unlink(missing_ok=True)
+
+    def revive(self, name: str, now: float) -> None:
+        """
+        Let a message that was given up wait again.
+
+        Raises:
+            SpoolError: Its state is malformed.
+        """
+        dead = self.folder / "dead"
+        item = replace(read_record(dead / f"{name}.json", Queued), queued_at=now, next_at=now, tries=0)
+        with suppress(FileNotFoundError):
+            (dead / f"{name}.eml").rename(self.folder / f"{name}.eml")
+        self.update(item)
+        for suffix in (".json", ".unsaid"):
+            (dead / f"{name}{suffix}").unlink(missing_ok=True)
+
+    def drop(self, name: str) -> None:
+        """Forget a message, whether it waits or was given up; its state stays as if it had been sent."""
+        for place in (self.folder, self.folder / "dead"):
             with suppress(FileNotFoundError):
-                (self.folder / f"{name}{suffix}").rename(self.folder / "dead" / f"{name}{suffix}")
+                (place / f"{name}.json").rename(self.folder / "sent" / f"{name}.json")
+            for suffix in (".unsaid", ".eml"):
+                (place / f"{name}{suffix}").unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Finish what a killed sender left half done: its claim or its verdict stands, the message still lies here."""
@@ -178,17 +236,55 @@ class Spool:
                 elif (self.folder / "dead" / state).exists():
                     path.rename(self.folder / "dead" / path.name)
 
-    def pause(self) -> Pause:
+    def pause(self, channel: str = "") -> Pause:
         """Return the pause in force; one that has long passed where there is none, or it cannot be read."""
         try:
-            return read_record(self.folder / "pause", Pause)
+            return read_record(self._pause_file(channel), Pause)
         except SpoolError:
             return Pause()
 
-    def set_pause(self, pause: Pause | None) -> None:
+    def set_pause(self, pause: Pause | None, channel: str = "") -> None:
         """Pause; None ends it."""
-        path = self.folder / "pause"
+        path = self._pause_file(channel)
         if pause is not None:
             write_atomically(path, encoded(pause))
         elif path.exists():
             path.unlink(missing_ok=True)
+
+    def _pause_file(self, channel: str) -> Path:
+        return self.folder / ("pause" + (f".{channel}" if channel else ""))
+
+    def pace(self) -> Pace:
+        """Return when messages went; never, where that cannot be read."""
+        try:
+            return read_record(self.folder / "pace", Pace)
+        except SpoolError:
+            return Pace()
+
+    def set_pace(self, pace: Pace) -> None:
+        """Remember when messages went."""
+        write_atomically(self.folder / "pace", encoded(pace))
+
+
+def runs_told_later(outbox: Path) -> set[str]:
+    """Return the names of the runs whose messages wait, by themselves or for a digest."""
+    paths = [*outbox.glob("*.json"), *outbox.glob("digests/*/new/*.json"), *outbox.glob("digests/*/telling/*.json")]
+    return {_run_of(path) for path in paths}
+
+
+def forget(outbox: Path, runs: Set[str], before: float) -> None:
+    """
+    Drop what is remembered of messages that went or were refused.
+
+    Args:
+        runs: The runs that are gone; what is remembered of them goes.
+        before: What belongs to no run goes when it is older than that; in seconds since 1970 UTC.
+    """
+    for path in (*outbox.glob("sent/*"), *outbox.glob("dead/*"), *outbox.glob("threads/*")):
+        with suppress(OSError):
+            if _run_of(path) in runs or path.stat().st_mtime < before:
+                path.unlink()
+
+
+def _run_of(path: Path) -> str:
+    return path.name.partition(".")[0]
