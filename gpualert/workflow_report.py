@@ -45,12 +45,6 @@ class WorkflowReport(Report):
         """What stands above the facts."""
         return "This workflow"
 
-    @property
-    def closing(self) -> tuple[str, ...]:
-        """The last sentences."""
-        *before, _ = super().closing
-        return (*before, f"Look closer: gpualert workflow {self.run_id}")
-
 
 def status_of(story: Story) -> RunStatus:
     """Say how a workflow stands."""
@@ -92,6 +86,7 @@ def build_workflow_report(story: Story, windows: Sequence[Window] = ()) -> Workf
         not_read=clean.each(story.not_read),
         excerpts=tuple(clean.excerpt(window) for window in windows),
         facts=tuple((label, clean.text(value)) for label, value in _facts(story) if value),
+        look=f"gpualert workflow {story.workflow}",
         counts=clean.text(counts(story)),
         failed=_points(clean, story.failed, _MOST_FAILED),
         recovered=_points(clean, story.recovered, _MOST_RECOVERED),

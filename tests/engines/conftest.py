@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from .cluster import Cluster, missing
 from .jobs import User
+from .snakemake_venv import SnakemakeVenv, make
+from .snakemake_venv import missing as no_snakemake
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +31,12 @@ def user(slurm: Cluster) -> User:
     folder = Path(tempfile.mkdtemp(prefix="user-", dir=slurm.base / "work"))
     folder.chmod(0o755)
     return User(slurm, folder / "project")
+
+
+@pytest.fixture(scope="session")
+def snakemake(tmp_path_factory: pytest.TempPathFactory) -> SnakemakeVenv:
+    """Return an environment with Snakemake and this checkout, the same for all workers of this test run."""
+    if reason := no_snakemake():
+        pytest.skip(reason)
+    base = tmp_path_factory.getbasetemp()
+    return make((base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "snakemake-venv")
