@@ -61,8 +61,8 @@ def look(job: Job, folders: Iterable[Path], scratch: Path, *, anew: bool = False
         anew: Judge its output even where it has runs.
     """
     record = job.last
-    logs = _logs_of(record, scratch)
-    run = _as_run(record, logs)
+    logs, outputs = _outputs(record, scratch)
+    run = _as_run(record, outputs)
     if not record.has_ended:
         return Looked(job, run, logs, None)
     for inside in () if anew else _runs_of(job, folders):
@@ -95,24 +95,28 @@ def _machine(record: JobRecord, told: Findings) -> tuple[tuple[str, str], ...]:
     return (("Slurm", row_of(record)), *(row for row in told.machine if row[0] != "Slurm"))
 
 
-def _logs_of(record: JobRecord, scratch: Path) -> Logs:
-    """Return a job's output files; another user's are read by way of a copy."""
+def _outputs(record: JobRecord, scratch: Path) -> tuple[Logs, tuple[Path, ...]]:
+    """Return a job's output, and the files that it went to; another user's are read by way of a copy."""
     if not record.was_started:
-        return Logs(())
+        return Logs(()), ()
     paths = output_paths(record)
     if paths[:1] == [Path("/dev/null")]:
-        return Logs((), ("the output: the job sent it to /dev/null",))
+        return Logs((), ("the output: the job sent it to /dev/null",)), ()
     if paths and not any(map(_exists, paths)):
         paths = output_paths(record, script_of(record.job_id)) or paths
-    found = [_log(record, path, scratch) for path in paths if _exists(path)]
-    if not found and paths:
-        found = [f"{paths[0]}: there is no such file"]
-    elif not found:
-        found = ["the output: Slurm does not say where it went"]
-    return Logs(
-        tuple(item for item in found if isinstance(item, LogFile)),
-        tuple(item for item in found if isinstance(item, str)),
-    )
+    there = tuple(filter(_exists, paths))
+    found = [_log(record, path, scratch / f"{record.job_id}-{number}") for number, path in enumerate(there)]
+    remarks = [
+        f"{path}: it was written to after the job's end; another may have done so"
+        for path in there
+        if _is_newer(path, record)
+    ]
+    if not there:
+        remarks.append(
+            f"{paths[0]}: there is no such file" if paths else "the output: Slurm does not say where it went"
+        )
+    remarks += [item for item in found if isinstance(item, str)]
+    return Logs(tuple(item for item in found if isinstance(item, LogFile)), tuple(remarks)), there
 
 
 def _exists(path: Path) -> bool:
@@ -122,7 +126,14 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _log(record: JobRecord, path: Path, scratch: Path) -> LogFile | str:
+def _is_newer(path: Path, record: JobRecord) -> bool:
+    try:
+        return record.ended_at is not None and path.stat().st_mtime > record.ended_at + _SLACK_S
+    except OSError:
+        return False
+
+
+def _log(record: JobRecord, path: Path, copy: Path) -> LogFile | str:
     """Return a file of the job's owner that can be read, or why it cannot: whoever asks may be root."""
     if record.uid is None:
         return f"{path}: Slurm does not say whose job it was"
@@ -130,7 +141,6 @@ def _log(record: JobRecord, path: Path, scratch: Path) -> LogFile | str:
         os.close(open_regular(path, owner=record.uid))
         if record.uid == os.geteuid():
             return LogFile(path.name, path, 0, path.stat().st_size)
-        copy = scratch / f"{record.job_id}-{path.name}"
         write_atomically(copy, head_and_tail(path, owner=record.uid))
         return LogFile(path.name, copy)
     except UnsafeFileError as error:
@@ -139,11 +149,11 @@ def _log(record: JobRecord, path: Path, scratch: Path) -> LogFile | str:
         return f"{path}: {error.strerror or error}"
 
 
-def _as_run(record: JobRecord, logs: Logs) -> Run:
+def _as_run(record: JobRecord, outputs: Iterable[Path]) -> Run:
     """Return a job as a run, for a report; its folder stands for the run directory that it does not have."""
     run_id = f"slurm-{record.label}"
     start = Start(run_id, first_node(record.nodes), 1, None, record.started_at or 0.0, node=record.nodes)
-    ended = record.ended_at or record.started_at or 0.0
+    ended_at = record.ended_at or record.started_at or 0.0
     return Run(
         path=Path(record.folder or "/"),
         run_id=run_id,
@@ -151,9 +161,9 @@ def _as_run(record: JobRecord, logs: Logs) -> Run:
         cwd=record.folder,
         name=record.name,
         options=Options(),
-        streams=tuple(Stream(log.name, Capture.ADOPT, log.path, 0, log.end) for log in logs.files),
+        streams=tuple(Stream(path.name, Capture.ADOPT, path) for path in outputs),
         start=replace(start, slurm_job_id=record.label) if record.was_started else None,
-        exit=None if record.exit_status is None else Exit(record.exit_status, record.signal, False, ended),
+        exit=None if record.exit_status is None else Exit(record.exit_status, record.signal, False, ended_at),
         engine=frozen({"ended": f"Slurm says {record.state}."}),
     )
 

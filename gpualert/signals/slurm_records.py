@@ -179,7 +179,7 @@ def _job(row: Mapping[str, str]) -> JobRecord:
         nodes=_told(row.get("NodeList", "")),
         time_limit=_told(row.get("Timelimit", "")),
         elapsed_s=_number(row.get("ElapsedRaw", "")),
-        requested_memory=row.get("ReqMem", "").rstrip("nc?"),
+        requested_memory=_memory(row.get("ReqMem", "")),
         submitted_at=instant(row.get("Submit", "")),
         started_at=instant(row.get("Start", "")),
         ended_at=instant(row.get("End", "")),
@@ -233,6 +233,12 @@ def instant(text: str) -> float | None:
 def _told(text: str) -> str:
     """Return a value, "" for the words that stand for none."""
     return "" if text in ("None", "None assigned", "Unknown", "(null)", "N/A") else text
+
+
+def _memory(text: str) -> str:
+    """Return `4G` of `4G`, `4Gn` (a node, before Slurm 21.08) or `4Gc` (a CPU); "" for what is none."""
+    found = re.fullmatch(r"([0-9.]{1,20}[KMGTP])[nc]?", text)
+    return found[1] if found else ""
 
 
 def _number(text: str) -> int | None:

@@ -114,7 +114,7 @@ def _shown(job_ids: Sequence[str], limit_s: float) -> dict[str, JobRecord]:
 def _merged(job: Job, shown: JobRecord | None) -> Job:
     """Add what only the controller knows: where the output goes (before Slurm 24.05), and what is not accounted yet."""
     last = job.last
-    if shown is None or (shown.uid, shown.user) != (last.uid, last.user):
+    if shown is None:
         return job
     if shown.has_ended and not last.has_ended:
         last = replace(shown, steps=last.steps, requested_memory=last.requested_memory, submit_line=last.submit_line)
@@ -123,6 +123,8 @@ def _merged(job: Job, shown: JobRecord | None) -> Job:
         label=shown.label if shown.array_job_id else last.label,
         array_job_id=shown.array_job_id,
         array_task_id=shown.array_task_id,
+        uid=shown.uid,  # a young record of the accounting has wrong ones
+        user=shown.user,
         name=shown.name or last.name,
         folder=shown.folder or last.folder,
         stdout=last.stdout or shown.stdout,
