@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpualert.bounded import Answer, answer_of
 from gpualert.display import shorten, visible
@@ -21,6 +21,7 @@ from gpualert.signals.slurm_records import FIELDS, GarbledError, Job, JobRecord,
 
 LIMIT_S = 5.0
 _GRACE_S = 60.0
+_MAY_RUN_AGAIN = ("PREEMPTED", "NODE_FAIL")
 _LIMIT_BYTES = 64 << 20
 _MOST_IDS = 500  # in one call: a command line and a query have their limits
 _JOB_ID = re.compile(r"[1-9]\d{0,11}\Z")
@@ -81,6 +82,19 @@ def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S) -> Asked:
         except SlurmError as error:
             not_read.append(str(error))
     return Asked(jobs, tuple(not_read))
+
+
+def ask_one(job_id: str, limit_s: float = LIMIT_S) -> Asked:
+    """Return what Slurm knows of one job; whether it goes back into the queue is asked of the controller, at once."""
+    asked = ask([job_id], limit_s)
+    job = asked.jobs.get(job_id)
+    if job is None or job.last.word not in _MAY_RUN_AGAIN:
+        return asked
+    try:
+        again = [record for record in show(job_id, limit_s) if record.job_id == job_id and not record.has_ended]
+    except SlurmError:
+        return asked
+    return replace(asked, jobs={job_id: Job((*job.attempts, *again))})
 
 
 def ended_runs(starts: Iterable[Start], now: float, limit_s: float = LIMIT_S) -> frozenset[str]:
