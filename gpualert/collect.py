@@ -14,6 +14,7 @@ from gpualert.model import SCHEMA, Evidence, Facts, Run
 from gpualert.rundir import read_run
 from gpualert.settle import Logs
 from gpualert.signals.cgroup import oom_kills, owns_cgroup
+from gpualert.signals.epilog import read_epilog
 from gpualert.signals.host import HostSnapshot, snapshot_host
 from gpualert.signals.kernel import about, read_kernel_log
 from gpualert.signals.nvml import Gpu, GpuSnapshot, snapshot_gpus
@@ -65,7 +66,7 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
     host = snapshot_host([run.cwd, "/dev/shm"]) if here else None
     gpus = snapshot_gpus() if here else None
     kills, notes = _oom(run)
-    said, mute = _kernel(run, gpus, environ) if here else ((), ())
+    said, mute = _kernel(run, here, gpus, environ)
     slurm, silent = _slurm(run, kills)
     not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ()), *mute, *silent]
     if run.start and not here:
@@ -123,14 +124,14 @@ def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
     start, ended = run.start, run.exit
     if not start or not start.slurm_job_id or (ended and ended.status == 0 and not start.slurm_restart_count):
         return None, ()
-    from gpualert.signals.slurm import ask  # only a job of Slurm's pays for them
+    from gpualert.signals.slurm import ask_one  # only a job of Slurm's pays for them
     from gpualert.signals.slurm_facts import said_of
 
     # The accounting lags behind a job that is being ended; one that failed by itself still runs for Slurm.
     struck = ended is not None and not ended.timed_out and not kills and ended.status in _STRUCK
     until = time.monotonic() + (_LAG_S if struck else 0.0)
     while True:
-        asked = ask([start.slurm_job_id])
+        asked = ask_one(start.slurm_job_id)
         job = asked.jobs.get(start.slurm_job_id)
         if time.monotonic() >= until or (job and job.attempt(start.slurm_restart_count).has_ended):
             break
@@ -149,13 +150,22 @@ def _scheduler_state(run: Run, kills: int | None, slurm: Said | None) -> str:
 
 
 def _kernel(
-    run: Run, gpus: GpuSnapshot | None, environ: Mapping[str, str] | None
+    run: Run, here: bool, gpus: GpuSnapshot | None, environ: Mapping[str, str] | None
 ) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
-    """Return what the kernel says of a run that did not end well, and why it could not be asked."""
+    """
+    Return what the kernel says of a run that did not end well, and why it could not be asked.
+
+    Where it cannot be asked, what a site's epilog kept of a Slurm job says it.
+    """
     if not run.start or (run.exit and run.exit.status == 0):
         return (), ()
-    lines, trouble = read_kernel_log(run.start.started_at, run.exit.ended_at if run.exit else time.time())
-    return about(lines, run.start, _cards(gpus, environ)), (trouble,) if trouble else ()
+    if here:
+        lines, trouble = read_kernel_log(run.start.started_at, run.exit.ended_at if run.exit else time.time())
+        if not trouble:
+            return about(lines, run.start, _cards(gpus, environ)), ()
+    kept, unread = read_epilog(run.start.slurm_job_id)
+    told = about(kept, run.start, None)
+    return told, () if told else tuple(filter(None, [trouble if here else "", unread]))
 
 
 def _cards(gpus: GpuSnapshot | None, environ: Mapping[str, str] | None) -> list[str] | None:

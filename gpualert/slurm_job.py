@@ -18,6 +18,8 @@ from gpualert.nesting import is_inner
 from gpualert.report import Rank
 from gpualert.rundir import read_run
 from gpualert.settle import Logs, readable_logs
+from gpualert.signals.epilog import read_epilog
+from gpualert.signals.kernel import evidence_of
 from gpualert.signals.slurm import script_of
 from gpualert.signals.slurm_facts import row_of, said_of
 from gpualert.signals.slurm_output import first_node, output_paths
@@ -75,14 +77,15 @@ def look(job: Job, folders: Iterable[Path], scratch: Path, *, anew: bool = False
 def _judged(job: Job, logs: Logs) -> Findings:
     record = job.last
     said = said_of(job, len(job.attempts) - 1)
+    kept, unread = ([], "") if record.state == "COMPLETED" else read_epilog(record.job_id)
     facts = Facts(
         status=record.exit_status,
         signal=record.signal,
         duration_s=record.elapsed_s,
         scheduler_state=record.state,
         host=record.nodes if record.nodes == first_node(record.nodes) else "",
-        evidence=said.evidence,
-        not_read=logs.not_read,
+        evidence=(*said.evidence, *map(evidence_of, kept)),
+        not_read=(*logs.not_read, *filter(None, [unread])),
     )
     verdict = judge(logs.files, facts)
     node, gpu = first_of(verdict, facts)

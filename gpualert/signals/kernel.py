@@ -95,14 +95,14 @@ def about(lines: Iterable[KernelLine], start: Start, cards: Sequence[str] | None
         cards: PCI addresses of the run's GPUs; None where they are not known, and then every card's troubles count.
     """
     ours = (line for line in lines if _is_kill_in(line.text, start) or _is_trouble_of(line.text, cards))
-    return tuple(_evidence(line, start) for line in ours)
+    return tuple(evidence_of(line, start.node or start.host) for line in ours)
 
 
-def _evidence(line: KernelLine, start: Start) -> Evidence:
+def evidence_of(line: KernelLine, host: str = "") -> Evidence:
+    """Return a line that speaks of a run on `host`, with the numbers in it."""
     xid = _XID.search(line.text)
     found = frozen({"xid": int(xid["code"]), "pci": xid["pci"]}) if xid else frozen()
-    host = line.node or start.node or start.host
-    return Evidence("kernel", "", 0, line.text[:2000], host=host, parameters=found)
+    return Evidence("kernel", "", 0, line.text[:2000], host=line.node or host, parameters=found)
 
 
 def _is_kill_in(text: str, start: Start) -> bool:

@@ -72,7 +72,7 @@ class Cluster:
     @contextmanager
     def used(self) -> Iterator[None]:
         """Have it up: start it unless somebody did, and stop it unless somebody else uses it or it is to be left."""
-        with open(f"{self.base}.users", "w") as users:
+        with Path(f"{self.base}.users").open("w") as users:
             with self._lock():
                 fcntl.flock(users, fcntl.LOCK_SH)
                 self.up()
@@ -85,7 +85,7 @@ class Cluster:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        with open(f"{self.base}.lock", "w") as lock:
+        with Path(f"{self.base}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -100,8 +100,7 @@ class Cluster:
         self.base.mkdir(mode=0o755)
         for name in ("etc", "log", "run", "bin", "db", "dbd", "state", "spool", "mail", "plain", "kernel", "work"):
             (self.base / name).mkdir(mode=0o755)
-        for name, mode in (("work", 0o1777), ("kernel", 0o711)):
-            (self.base / name).chmod(mode)
+        (self.base / "work").chmod(0o1777)
         for name in ("log", "run", "dbd", "state", "mail", "plain"):
             shutil.chown(self.base / name, "slurm", "slurm")
         try:
@@ -230,9 +229,12 @@ class Cluster:
         values |= {"last": last, "first_port": _FIRST_PORT + 1, "last_port": _FIRST_PORT + last}
         _put(etc / "slurm.conf", _SLURM_CONF.format(**values))
         hooks = _REPOSITORY / "hooks/slurm"
-        for hook in ("mailprog", "epilog", "task_prolog"):
+        for hook in ("mailprog", "epilog"):
             _put(self.base / "bin" / hook, _HOOK.format(base=self.base, hook=hooks / hook, python=self.python), 0o755)
-        _put(self.base / "bin/mail", _PLAIN_MAIL.format(base=self.base), 0o755)
+        text = _TASK_PROLOG.format(base=self.base, hook=hooks / "task_prolog")
+        _put(self.base / "bin/task_prolog", text, 0o755)
+        for name, text in (("mail", _PLAIN_MAIL), ("sendmail", _SENDMAIL)):
+            _put(self.base / "bin" / name, text.format(base=self.base), 0o755)
         _CONF.parent.mkdir(exist_ok=True)
         if _CONF.exists() and not _CONF.is_symlink():
             raise RuntimeError(f"{_CONF} is there already: this machine has a Slurm of its own")
@@ -457,16 +459,27 @@ AllowedRAMSpace=100
 _HOOK = """\
 #!/bin/sh
 [ -x {hook} ] || exit 0
-export GPUALERT_PYTHON={python} GPUALERT_MAIL=maildir GPUALERT_MAILDIR={base}/mail
-export GPUALERT_HOME={base}/mailprog GPUALERT_KERNEL_DIR={base}/kernel GPUALERT_MAIL_PROGRAM={base}/bin/mail
+export GPUALERT_PYTHON={python} GPUALERT_MAIL=sendmail GPUALERT_SENDMAIL_PATH={base}/bin/sendmail
+export GPUALERT_KERNEL_DIR={base}/kernel GPUALERT_MAIL_PROGRAM={base}/bin/mail TMPDIR={base}/mail
 exec {hook} "$@"
+"""
+
+_TASK_PROLOG = """\
+#!/bin/sh
+[ ! -x {hook} ] || GPUALERT_TASK_SETTINGS={base}/etc/task.env exec {hook}
 """
 
 _PLAIN_MAIL = """\
 #!/bin/sh
 # The system's mail program, for tests: one file a mail, its words and then what came in, each ended by a NUL.
 file=$(mktemp {base}/plain/XXXXXXXX)
-{{ printf '%s\\0' "$@"; cat; printf '\\0'; }} >"$file.part" && mv "$file.part" "$file.mail"
+{{ printf '%s\\0' "$@"; cat; printf '\\0'; }} >"$file" && mv "$file" "$file.mail"
+"""
+
+
+_SENDMAIL = """\
+#!/bin/sh
+file=$(mktemp {base}/mail/XXXXXXXX) && cat >"$file" && mv "$file" "$file.eml"
 """
 
 
