@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,17 @@ from rundirs import RunBuilder
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder for compiled rules, which all tests share."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build what takes the locks away; return the library."""
+    if not shutil.which("gcc"):
+        pytest.skip("no C compiler to take the locks away")
+    library = tmp_path_factory.mktemp("no_locks") / "flock.so"
+    source = Path(__file__).parent / "no_locks" / "flock.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,17 +16,6 @@ from rundirs import RunBuilder
 from gpualert.claims import locked
 from gpualert.errors import LockTimeoutError
 from gpualert.places import python_command
-
-
-@pytest.fixture(scope="session")
-def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build what takes the locks away; return the library."""
-    if not shutil.which("gcc"):
-        pytest.skip("no C compiler to take the locks away")
-    library = tmp_path_factory.mktemp("no_locks") / "flock.so"
-    source = Path(__file__).parent / "no_locks" / "flock.c"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
 
 
 @pytest.fixture(params=[errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP], ids=["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
