@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpualert.classify import classify
-from gpualert.model import Facts, LogFile
+from gpualert.evaluate.cases import read_cases
+from gpualert.evaluate.scoring import macro_f1, outcome
 from gpualert.rules import load_rules
 from gpualert.ruleset import RuleSet
-
-sys.path.insert(0, str(Path(__file__).parent))
-from score import same_line, score_paper
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 WILD, REFERENCE = SHARED / "wild-dev", SHARED / "data" / "reference-corpus"
@@ -26,24 +21,21 @@ pytestmark = [
 ]
 
 
-def labels(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines() if line.strip()]
-
-
-def test_the_realistic_logs_are_judged_right_with_and_without_hyperscan() -> None:
+@pytest.mark.parametrize("folder", [WILD, REFERENCE], ids=["realistic", "reference"])
+def test_both_scans_give_equal_verdicts(folder: Path) -> None:
     fast = load_rules()
     plain = RuleSet(fast.rules)
-    wrong = []
-    for row in labels(WILD):
-        path, facts = WILD / f"{row['id']}.log", Facts(status=row["exit_code"])
-        verdict = classify([LogFile(path.name, path)], facts, fast)
-        wanted = [text for text in (row["evidence"], row.get("evidence_alt")) if text]
-        shown = any(same_line(item.text, text) for item in verdict.evidence[:3] for text in wanted)
-        if verdict.failure_class not in (row["class"], row.get("class_alt")) or not shown:
-            wrong.append((row["id"], verdict.failure_class, shown))
-        assert classify([LogFile(path.name, path)], facts, plain) == verdict
-    assert not wrong
+    for case in read_cases(folder):
+        assert classify(case.logs, case.facts, plain) == classify(case.logs, case.facts, fast), case.id
+
+
+def test_the_realistic_logs_are_judged_right() -> None:
+    rules = load_rules()
+    outcomes = [outcome(case, classify(case.logs, case.facts, rules)) for case in read_cases(WILD)]
+    assert [item.case.id for item in outcomes if not item.right or not (item.shown and item.shown[1])] == []
 
 
 def test_the_reference_corpus_scores_at_least_0_998() -> None:
-    assert score_paper(REFERENCE, labels(REFERENCE), misses=False) >= 0.998
+    rules = load_rules()
+    outcomes = [outcome(case, classify(case.logs, case.facts, rules)) for case in read_cases(REFERENCE)]
+    assert macro_f1(outcomes) >= 0.998

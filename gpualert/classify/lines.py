@@ -110,7 +110,10 @@ _PREFIXES = tuple(
         ("[", r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} " + _CLOCK + r" \d{4})\] ?"),
         (
             "[A",
-            r"\[?\b(?P<level>" + _WORD + r")\]?(?: *[|:]+ *|\s+|$)(?:[\w./<>-]{1,80}(?::\d{1,6})? ?(?:>>|[-|:\]]) ?)?",
+            r"\[?\b(?P<level>"
+            + _WORD
+            # The logger's name, if any; an exception's is none.
+            + r")\]?(?: *[|:]+ *|\s+|$)(?:(?![\w.]{0,60}(?:Error|Exception|Interrupt)\b)[\w./<>-]{1,80}(?::\d{1,6})? ?(?:>>|[-|:\]]) ?)?",  # noqa: E501
         ),
         ("[Aa", r"\[?(?P<level>Error|Warning|Info|Debug|Fatal|error|warning)\]?: "),
         ("A", r"E {3,12}(?=\S)"),

@@ -25,6 +25,7 @@ _COMMANDS = {
     "ledger": ("ledger:ledger", "Nodes that runs failed on through the node's own fault; leave them out."),
     "stats": ("stats:stats", "Count runs and failures by class and node; how chains of retries fared."),
     "chain": ("chain:chain", "Try a command again where its cause of failure allows it; driven by ticks."),
+    "eval": ("eval:evaluate", "Say how often verdicts are right, on logs whose cause is known."),
     "demo": ("demo:demo", "Run a small failing job through everything and show its report."),
     "doctor": ("doctor:doctor", "Check this installation: what works, and what to do where it does not."),
     "config": ("setup:config", "Show every setting, its value and where that comes from."),
