@@ -11,7 +11,7 @@ from typing import Any
 
 from gpualert.blame import Blame, Clearance, Suspect, blamed, check_node, suspects
 from gpualert.errors import GpualertError, UnsafeFileError
-from gpualert.files import make_private_folder
+from gpualert.files import make_private_folder, read_regular, write_atomically
 from gpualert.jsonfiles import append_line, read_lines
 from gpualert.model import SCHEMA, Run, Verdict
 from gpualert.settings import Settings
@@ -106,6 +106,25 @@ def read(*states: Path) -> Ledger:
         except (OSError, UnsafeFileError) as error:
             troubles.append(f"cannot read '{path}': {error}")
     return Ledger(tuple(blames), tuple(clearances), tuple(troubles))
+
+
+def news(state: Path) -> tuple[str, ...]:
+    """
+    Return the troubles of a ledger, unless they were returned before; nothing for none.
+
+    Raises:
+        OSError: What was returned cannot be remembered.
+    """
+    troubles, memory = read(state).troubles, state / "ledger" / "complaints"
+    data = "\n".join(troubles).encode("utf-8", "backslashreplace")
+    try:
+        known = read_regular(memory, len(data) + 1)
+    except (OSError, UnsafeFileError):
+        known = b""
+    if data == known:
+        return ()
+    write_atomically(memory, data)
+    return troubles
 
 
 def _add(state: Path, line: Mapping[str, Any]) -> None:

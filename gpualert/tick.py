@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpualert import ledger
 from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
 from gpualert.engine_attempts import remove_old
@@ -101,6 +102,8 @@ def _tick(
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)
+        for trouble in ledger.news(state):
+            complain(trouble)
     is_home = state == folders[0]
     if is_home and settings.stats.prometheus and _is_time(state, "published", _PUBLISH_EVERY_S):
         _publish(folders, settings, complain)

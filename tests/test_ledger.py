@@ -23,6 +23,7 @@ from gpualert.post import post
 from gpualert.rundir import read_run
 from gpualert.settings import Ledger as Policy
 from gpualert.settings import Settings
+from gpualert.tick import tick
 
 DAY_S = 86400.0
 SETTINGS = Settings()
@@ -228,6 +229,26 @@ def test_a_ledger_file_that_is_no_file_of_ours_is_left_alone(state: Path, tmp_pa
     found = ledger.read(state)
     assert [entry.run_id for entry in found.blames] == ["run-1"]
     assert len(found.troubles) == 2
+
+
+def test_a_tick_complains_once_about_what_it_cannot_read(make_run: RunBuilder, state: Path) -> None:
+    make_run()
+    ledger.blame(state, "n1", "", "hang", None, "run-1", NOW)
+    said: list[str] = []
+
+    def tick_now() -> list[str]:
+        (state / "locks/pruned").unlink(missing_ok=True)
+        said.clear()
+        tick([state], Settings(home=state, mail="none"), said.append)
+        return list(said)
+
+    assert tick_now() == []
+    (state / "ledger/n9.jsonl").write_text(json.dumps({**GOOD, "node": "n 1"}) + "\n")
+    (complaint,) = tick_now()
+    assert "n9.jsonl', line 1, key 'node': 'n 1' is no node name" in complaint
+    assert tick_now() == []
+    (state / "ledger/n9.jsonl").unlink()
+    assert tick_now() == []
 
 
 XID_LOG = b"epoch 1\nNVRM: Xid (PCI:0000:18:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
