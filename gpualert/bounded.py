@@ -72,7 +72,7 @@ def answer_of(command: Sequence[str], limit_s: float, limit_bytes: int, environ:
     except BaseException as error:
         _kill_with_children(process)
         if isinstance(error, (TimeoutError, subprocess.TimeoutExpired)):
-            raise TimeoutError(f"no answer within {limit_s:g} s") from None
+            raise TimeoutError(f"no answer within {limit_s:.3g} s") from None
         raise
     finally:
         for stream in (process.stdout, process.stderr):

@@ -133,7 +133,8 @@ def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
     while True:
         asked = ask_one(start.slurm_job_id)
         job = asked.jobs.get(start.slurm_job_id)
-        if time.monotonic() >= until or (job and job.attempt(start.slurm_restart_count).has_ended):
+        attempt = job.attempt(start.slurm_restart_count) if job else None
+        if time.monotonic() >= until or (attempt and attempt.has_ended):
             break
         time.sleep(_LAG_STEP_S)
     if job is None:

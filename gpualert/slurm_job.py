@@ -76,7 +76,7 @@ def look(job: Job, folders: Iterable[Path], scratch: Path, *, anew: bool = False
 
 def _judged(job: Job, logs: Logs) -> Findings:
     record = job.last
-    said = said_of(job, len(job.attempts) - 1)
+    said = said_of(job, job.restarts)
     kept, unread = ([], "") if record.state == "COMPLETED" else read_epilog(record.job_id)
     facts = Facts(
         status=record.exit_status,
@@ -195,7 +195,7 @@ def _read(path: Path) -> Run | None:
 
 def _is_in(run: Run, job: Job) -> bool:
     """Say whether a run belongs to a job's newest attempt."""
-    start, restarts = run.start, len(job.attempts) - 1
+    start, restarts = run.start, job.restarts
     return start is not None and start.slurm_job_id == job.last.job_id and restarts in (0, start.slurm_restart_count)
 
 
@@ -233,7 +233,7 @@ def to_json(looked: Sequence[Looked]) -> list[dict[str, Any]]:
             "exit_code": item.record.code,
             "reason": item.record.reason,
             "nodes": item.record.nodes,
-            "restarts": len(item.job.attempts) - 1,
+            "restarts": item.job.restarts,
             "name": item.record.name,
             "run_id": item.run.run_id,
             "verdict": verdict_to_json(item.findings.verdict, item.run.run_id) if item.findings else None,

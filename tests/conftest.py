@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rundirs import RunBuilder
+from slurm_fakes import FakeSlurm
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +54,12 @@ def state(tmp_path: Path) -> Path:
 def make_run(state: Path) -> RunBuilder:
     """Return a builder of run directories in the state folder."""
     return RunBuilder(state)
+
+
+@pytest.fixture
+def fake_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return programs that stand in for `sacct` and `scontrol`, found before real ones."""
+    found = FakeSlurm(tmp_path / "slurm-bin", tmp_path / "project")
+    monkeypatch.setenv("PATH", f"{found.folder}:/usr/bin:/bin")
+    monkeypatch.setattr("gpualert.signals.slurm._PLACES", ())
+    return found

@@ -144,7 +144,7 @@ def _mail(looked: Sequence[Looked], to: str) -> int:
     first = min(groups[0], key=lambda item: item.record.ended_at or 0.0) if groups else ended[0]
     assert first.findings
     settings, _ = load_settings_or_defaults()
-    job = f"slurm-{first.record.array_job_id or first.record.label}.{len(first.job.attempts) - 1}"
+    job = f"slurm-{first.record.array_job_id or first.record.label}.{first.job.restarts}"
     named, sent_by = message_id(job, first.findings.verdict.status), envelope(settings, (to,))
     send_now(compose(_report(first, settings, looked), (), sent_by, named, time.time()), named, sent_by, settings)
     return 0

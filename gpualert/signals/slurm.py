@@ -101,16 +101,14 @@ def ended_runs(starts: Iterable[Start], now: float, limit_s: float = LIMIT_S) ->
     """Return the run ids of those whose job Slurm says has ended, long enough ago for their record to have appeared."""
     starts = [start for start in starts if start.slurm_job_id]
     jobs = ask([start.slurm_job_id for start in starts], limit_s).jobs if starts else {}
-    attempts = [
-        (start, jobs[start.slurm_job_id].attempt(start.slurm_restart_count))
-        for start in starts
-        if start.slurm_job_id in jobs
-    ]
-    return frozenset(
-        start.run_id
-        for start, attempt in attempts
-        if attempt.has_ended and attempt.ended_at is not None and now - attempt.ended_at > _GRACE_S
-    )
+    return frozenset(start.run_id for start in starts if _is_over(start, jobs.get(start.slurm_job_id), now))
+
+
+def _is_over(start: Start, job: Job | None, now: float) -> bool:
+    attempt = job.attempt(start.slurm_restart_count) if job else None
+    if attempt is None or not attempt.has_ended:
+        return False
+    return attempt.ended_at is not None and now - attempt.ended_at > _GRACE_S
 
 
 def has_ended(start: Start) -> bool:

@@ -53,18 +53,22 @@ def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | N
         signal: The signal that ended the run, where it is known.
     """
     record = job.attempt(restart_count)
-    again = ""
-    if job.runs_again(restart_count):
-        again = f"Slurm runs job {job.last.label} again: {_attempt(restart_count, record)}"
-    notes = [
-        f"restart {number + 1} of job {record.label}; {_attempt(number, earlier)}"
-        for number, earlier in enumerate(job.attempts[: max(restart_count, 0)])
-        if number + 1 < len(job.attempts)
-    ]
-    if not record.has_ended:
-        return Said("", (), row_of(record), tuple(notes), again)
+    notes = tuple(
+        f"restart {number + 1} of job {earlier.label}; {_attempt(number, earlier)}"
+        for number in range(restart_count)
+        if (earlier := job.attempt(number))
+    )
+    if record is None or not record.has_ended:
+        return Said("", (), row_of(record or job.last), notes)
+    again = f"Slurm runs job {job.last.label} again: {_attempt(restart_count, record)}"
     evidence = _evidence(record) or _sibling(record, step_id, signal)
-    return Said(record.state, (evidence,) if evidence else (), row_of(record), tuple(notes), again)
+    return Said(
+        state=record.state,
+        evidence=(evidence,) if evidence else (),
+        row=row_of(record),
+        notes=notes,
+        again=again if job.runs_again(restart_count) else "",
+    )
 
 
 def _attempt(number: int, record: JobRecord) -> str:

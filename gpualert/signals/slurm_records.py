@@ -126,13 +126,20 @@ class Job:
         """The newest attempt."""
         return self.attempts[-1]
 
-    def attempt(self, restart_count: int) -> JobRecord:
-        """Return the attempt after so many restarts; the newest where there are not so many."""
-        return self.attempts[min(max(restart_count, 0), len(self.attempts) - 1)]
+    @property
+    def restarts(self) -> int:
+        """How often it was put back into the queue: what the controller says, else as the attempts tell."""
+        return len(self.attempts) - 1 if self.last.restarts is None else self.last.restarts
+
+    def attempt(self, restart_count: int) -> JobRecord | None:
+        """Return the attempt after so many restarts; None where Slurm does not tell of it (yet)."""
+        at = restart_count - self.restarts + len(self.attempts) - 1
+        return self.attempts[at] if 0 <= at < len(self.attempts) else None
 
     def runs_again(self, restart_count: int) -> bool:
         """Say whether Slurm has put the job back into the queue after that attempt."""
-        return restart_count < len(self.attempts) - 1 or self.attempt(restart_count).word == "REQUEUED"
+        attempt = self.attempt(restart_count)
+        return restart_count < self.restarts or (attempt is not None and attempt.word == "REQUEUED")
 
 
 def jobs_of(printed: str, fields: Sequence[str], delimiter: str) -> list[Job]:
@@ -151,7 +158,7 @@ def jobs_of(printed: str, fields: Sequence[str], delimiter: str) -> list[Job]:
             attempts.setdefault(found["job"], []).append(_job(row))
         elif known := attempts.get(found["job"]):
             known[-1] = replace(known[-1], steps=(*known[-1].steps, _step(row, found["step"])))
-    return [Job(tuple(records)) for records in attempts.values()]
+    return [Job(tuple(sorted(records, key=lambda record: record.submitted_at or 0.0))) for records in attempts.values()]
 
 
 def _rows(printed: str, fields: Sequence[str], delimiter: str) -> list[dict[str, str]]:
@@ -232,7 +239,7 @@ def instant(text: str) -> float | None:
 
 def _told(text: str) -> str:
     """Return a value, "" for the words that stand for none."""
-    return "" if text in ("None", "None assigned", "Unknown", "(null)", "N/A") else text
+    return "" if text in ("None", "None assigned", "Unknown", "(null)", "N/A", "Partition_Limit") else text
 
 
 def _memory(text: str) -> str:
