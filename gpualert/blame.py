@@ -64,8 +64,8 @@ class Suspect:
     Attributes:
         strikes: Incidents, not runs.
         blames: The runs behind them, oldest first.
-        free_at: When it is no longer left out if nothing more happens; where it is not left out, when its last strike
-            expires.
+        free_at: When it is no longer left out, at the latest, if nothing more happens; where it is not left out, when
+            its last strike expires.
         excluded: Whether every chain leaves it out.
     """
 
@@ -142,22 +142,24 @@ def suspects(
     cleared: dict[str, float] = {}
     for clearance in clearances:
         cleared[clearance.node] = max(clearance.until, cleared.get(clearance.node, clearance.until))
-    by_node: dict[str, dict[str, Blame]] = {}
-    for blame in blames:
+    runs: dict[tuple[str, str], Blame] = {}  # a run counts once, by its first line
+    for blame in sorted(blames, key=lambda blame: blame.at):
+        runs.setdefault((blame.node, blame.run_id), blame)
+    by_node: dict[str, list[Blame]] = {}
+    for blame in runs.values():
         if now - blame.at < expires_s and blame.at > cleared.get(blame.node, float("-inf")):
-            by_node.setdefault(blame.node, {}).setdefault(blame.run_id, blame)  # a run counts once
-    found = [_suspect(node, list(runs.values()), strikes, expires_s) for node, runs in by_node.items()]
+            by_node.setdefault(blame.node, []).append(blame)
+    found = [_suspect(node, counting, strikes, expires_s) for node, counting in by_node.items()]
     return tuple(sorted(found, key=lambda suspect: (-suspect.strikes, -suspect.free_at, suspect.node)))
 
 
 def _suspect(node: str, blames: list[Blame], strikes: int, expires_s: float) -> Suspect:
     incidents: list[list[Blame]] = []
-    for blame in sorted(blames, key=lambda blame: blame.at):
+    for blame in blames:
         if not incidents or blame.at - incidents[-1][0].at > ONE_INCIDENT_S:
             incidents.append([])
         incidents[-1].append(blame)
     excluded = len(incidents) >= strikes
     # It is left out until fewer than `strikes` of them are left.
     last_needed = incidents[-strikes if excluded else -1]
-    ordered = tuple(blame for incident in incidents for blame in incident)
-    return Suspect(node, len(incidents), ordered, last_needed[-1].at + expires_s, excluded)
+    return Suspect(node, len(incidents), tuple(blames), last_needed[-1].at + expires_s, excluded)

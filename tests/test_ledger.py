@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rundirs import NOW, RunBuilder
 
 from gpualert import ledger
@@ -139,6 +142,27 @@ def test_a_node_is_free_when_too_few_strikes_are_left() -> None:
     assert found.free_at == NOW + 5 * DAY_S
     assert excluded(*blames, now=found.free_at - 1) == ["n1"]
     assert excluded(*blames, now=found.free_at) == []
+
+
+TIMES = st.integers(0, 20 * 86400).map(lambda seconds: NOW - seconds)
+BLAMES = st.lists(st.builds(strike, st.sampled_from(["n1", "n2"]), TIMES, st.sampled_from("abcdefgh")), max_size=12)
+
+
+@given(BLAMES, st.integers(1, 3), st.randoms())
+def test_whatever_happened_few_runs_exclude_no_node_and_time_frees_it(
+    blames: list[Blame], strikes: int, chance: random.Random
+) -> None:
+    found = suspects(blames, (), NOW, strikes=strikes, expires_s=7 * DAY_S)
+    mixed = chance.sample(blames, len(blames))
+    assert {(s.node, s.strikes) for s in suspects(mixed, (), NOW, strikes=strikes, expires_s=7 * DAY_S)} == {
+        (s.node, s.strikes) for s in found
+    }, "the order of the lines does not matter"
+    for suspect in found:
+        recent = [blame for blame in blames if blame.node == suspect.node and NOW - blame.at < 7 * DAY_S]
+        assert suspect.excluded == (suspect.strikes >= strikes)
+        assert suspect.strikes <= len({blame.run_id for blame in recent})
+        assert suspect.node not in excluded(*blames, now=suspect.free_at, strikes=strikes)
+        assert suspect.node not in excluded(*blames, cleared=(Clearance(suspect.node, NOW),), strikes=strikes)
 
 
 def test_what_is_written_is_read_again(state: Path) -> None:

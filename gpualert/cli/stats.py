@@ -98,7 +98,7 @@ def _overview(found: Statistics) -> Iterator[tuple[str, str]]:
         yield "Interval", _interval(total.interval_s)
     if found.top_share is not None and found.gini is not None:
         share = f"{found.top_share:.1%} of that on {min(TOP_NODES, found.nodes)} of the {found.nodes} nodes seen"
-        yield "Blamed", f"nodes, {total.exclusions} times, {share}; Gini coefficient {found.gini:.3f}"
+        yield "Blamed", f"nodes, in {total.exclusions} runs, {share}; Gini coefficient {found.gini:.3f}"
 
 
 def _share(part: int, whole: int) -> str:
