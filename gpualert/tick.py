@@ -63,7 +63,7 @@ def tick(
     until = time.monotonic() + limit_s
     folders = list(folders)
     for state in folders:
-        if not (state / "runs").is_dir() and not (state / "chains").is_dir():
+        if not any((state / kind).is_dir() for kind in ("runs", "chains", "workflows")):
             continue
         try:
             make_private_folder(state / "locks")
@@ -98,6 +98,7 @@ def _tick(
         if time.monotonic() >= until:
             break
         _post(group, complain)
+    _tell_workflows(state, complain, until)
     _drive(state, folders, settings, complain, until)  # what has just been reported
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
@@ -117,6 +118,18 @@ def _drive(
         from gpualert.chains.driver import drive
 
         drive(state, folders, settings, complain, until)
+
+
+def _tell_workflows(state: Path, complain: Callable[[str], None], until: float) -> None:
+    """Have the summaries of workflows sent whose own process was killed before it could."""
+    if not (state / "workflows").is_dir():
+        return
+    from gpualert.workflow_folder import untold
+
+    for folder in untold(state, time.time()):
+        if time.monotonic() < until and is_due(folder.path):
+            Claims.of(folder.path).count("tries")
+            _start(folder.path, complain, "workflow", "--send", folder.path.name)
 
 
 def find_due(state: Path, complain: Callable[[str], None], now: float | None = None) -> list[Due]:
@@ -233,15 +246,20 @@ def _confirmed(found: list[Due]) -> list[Due]:
 
 def _post(path: Path, complain: Callable[[str], None], *flags: str) -> None:
     """Make the report on a run or a group in another process: whatever a log does to it, the others get theirs."""
-    command = python_command("post", *flags, str(path))
+    _start(path, complain, "post", *flags, str(path))
+
+
+def _start(path: Path, complain: Callable[[str], None], *words: str) -> None:
+    """Run a command of ours; what it says goes to the post.log in `path`."""
+    command = python_command(*words)
     try:
         with os.fdopen(_open_post_log(path), "ab") as stderr:
             nothing = subprocess.DEVNULL
             subprocess.run(command, stdin=nothing, stdout=nothing, stderr=stderr, timeout=_POST_LIMIT_S, check=False)
     except OSError as error:
-        complain(f"cannot report run '{path}': {error.strerror or error}")
+        complain(f"cannot report '{path}': {error.strerror or error}")
     except subprocess.TimeoutExpired:
-        complain(f"the report of run '{path}' took longer than {_POST_LIMIT_S:g} s; it is tried again later")
+        complain(f"the report on '{path}' took longer than {_POST_LIMIT_S:g} s; it is tried again later")
 
 
 def _open_post_log(run_path: Path) -> int:
