@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from logging import LogRecord
@@ -25,6 +25,8 @@ from gpualert.workflow_folder import FailedJob, WorkflowFolder, begin
 _END_LIMIT_S, _TOLD_LIMIT_S = 10.0, 20.0
 # Source: Python's subprocess.CalledProcessError, whose words Snakemake prints.
 _STATUS = re.compile(r"returned non-zero exit status (\d{1,3})\b")
+# Source: Snakemake's MissingOutputException.
+_WITHOUT_OUTPUT = re.compile(r"^Job (\d+) completed successfully, but some output files are missing", re.MULTILINE)
 _SIGNAL = re.compile(r"died with <Signals\.(\w+): (\d{1,2})>")
 
 
@@ -88,28 +90,41 @@ class Follower:
             job = self.jobs[found.jobid] = _Job(found.rule_name, wildcards, tuple(map(str, found.log or ())))
         job.attempts += 1
 
-    def _error(self, record: LogRecord) -> None:
-        self.said[record.threadName or ""] = record.getMessage()
+    def _error(self, record: LogRecord) -> FailedJob | None:
+        said = record.getMessage()
+        if found := _WITHOUT_OUTPUT.search(said):
+            # There is no other record of this failure.
+            return self._failed(int(found[1]), record.created, said)
+        self.said[record.threadName or ""] = said
+        return None
 
-    def _job_error(self, record: LogRecord) -> FailedJob:
+    def _job_error(self, record: LogRecord) -> FailedJob | None:
         found: Any = record
         said = self.said.pop(record.threadName or "", "") or str(getattr(found, "rule_msg", "") or "")
         # A job whose first record we missed has no wildcards here.
-        job = self.jobs.setdefault(found.jobid, _Job(found.rule_name, {}, (), 1))
-        job.failed = True
+        self.jobs.setdefault(found.jobid, _Job(found.rule_name, {}, (), 1))
         aux = getattr(found, "aux", None) or {}
-        logs = [str(Path(path).absolute()) for path in found.log or ()]
+        external_job = str(aux.get("external_jobid", "") or "")
+        return self._failed(found.jobid, record.created, said, found.log, external_job)
+
+    def _failed(
+        self, jobid: int, at: float, said: str, log: Iterable[str] = (), external_job: str = ""
+    ) -> FailedJob | None:
+        job = self.jobs.get(jobid)
+        if job is None:
+            return None
+        job.failed = True
         return FailedJob(
-            at=record.created,
+            at=at,
             key=job_key(job.rule, job.wildcards),
             rule=job.rule,
             wildcards=",".join(f"{name}={value}" for name, value in job.wildcards.items()),
-            jobid=str(found.jobid),
+            jobid=str(jobid),
             attempt=job.attempts,
             exit_status=_exit_status(said),
-            external_job=str(aux.get("external_jobid", "") or ""),
+            external_job=external_job,
             said=said[-2000:],
-            logs=tuple(logs),
+            logs=tuple(str(Path(path).absolute()) for path in log or job.log),
         )
 
     def _job_finished(self, record: LogRecord) -> None:
