@@ -15,6 +15,7 @@ from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, judge, settle
 from gpualert.classify.parameters import masked
 from gpualert.classify.progress import Life, read_life
+from gpualert.classify.ranks import rank_of
 from gpualert.model import Action, Confidence, Evidence, Facts, LogFile, Role, RunnerUp, RunStatus, Verdict
 from gpualert.ruleset import Rule, RuleSet
 from gpualert.scan import Log, open_log
@@ -276,7 +277,19 @@ def _finished(verdict: Verdict, judgement: Judgement, reading: Reading) -> Verdi
         for event in judgement.others
         if event.failure_class != verdict.failure_class
     )
-    return replace(verdict, runners_up=others, not_read=reading.not_read, fingerprint=fingerprint(verdict))
+    rank = _told_rank(verdict, reading) if verdict.first_rank is None else verdict.first_rank
+    marked = replace(verdict, first_rank=rank, runners_up=others, not_read=reading.not_read)
+    return replace(marked, fingerprint=fingerprint(marked))
+
+
+def _told_rank(verdict: Verdict, reading: Reading) -> int | None:
+    """Return the rank that something else than the mark before a line tells; None where nothing does."""
+    logs = {log.name: log for log in reading.logs}
+    for item in verdict.evidence:
+        rank = rank_of(item.text, logs.get(item.file) or next(iter(reading.logs), None))
+        if rank is not None:
+            return rank
+    return None
 
 
 def _bare(rule: Rule, status: RunStatus, confidence: Confidence, facts: Facts) -> Verdict:

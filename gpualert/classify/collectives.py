@@ -29,7 +29,8 @@ def missing_rank(events: Sequence[Event], log: Log) -> int | None:
     named = next((found for event in events if (found := _NAMED.search(event.line.content))), None)
     if named:
         return int(named[1] or named[2])
-    return _behind(events, _ENQUEUED) or _behind(events, _SEQUENCE) or _silent(events, log)
+    answers = (_behind(events, _ENQUEUED), _behind(events, _SEQUENCE), _silent(events, log))
+    return next((rank for rank in answers if rank is not None), None)
 
 
 def _behind(events: Sequence[Event], pattern: re.Pattern[str]) -> int | None:
