@@ -23,10 +23,10 @@ from gpualert.rccheck import check_rc
 from gpualert.rundir import read_run
 from gpualert.signals.nvml import snapshot_gpus
 from gpualert.state import run_paths, state_folders
+from gpualert.ticking import TICK_AGE_S, ticked_at
 
 _TRIAL_LIMIT_S = 20.0
 _LITTLE_SPACE_BYTES = 100 << 20
-_TICK_AGE_S = 600.0
 
 # What the shim uses, and what is lost without it.
 _TOOLS = {
@@ -150,11 +150,9 @@ def _mail(settings: Settings) -> Iterator[Check]:
 
 
 def _tick(home: Path) -> Iterator[Check]:
-    try:
-        age_s = time.time() - (home / "locks" / "ticked").stat().st_mtime
-    except OSError:
-        age_s = float("inf")
-    if age_s < _TICK_AGE_S:
+    last_at = ticked_at(home)
+    age_s = float("inf") if last_at is None else time.time() - last_at
+    if age_s < TICK_AGE_S:
         yield Check(Mark.OK, "tick", f"last ran {duration(age_s)} ago")
     else:
         last = "never ran" if age_s == float("inf") else f"last ran {duration(age_s)} ago"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +18,8 @@ from gpualert.files import make_private_folder, open_append
 # Source: flock(2), and what NFS, Lustre and overlay file systems answer.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _POLL_S = 0.02
-_STALE_S = 900.0  # nothing that is done under a lock takes as long
+_STALE_S = 900.0
+_TOUCH_S = 60.0
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 6 * 3600.0
 MAX_TRIES = 12
@@ -58,8 +60,12 @@ def _acquire(path: Path, timeout_s: float) -> Callable[[], object]:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        return _acquire_by_name(path.with_name(f"{path.name}.held"), timeout_s)
+        return _acquire_by_name(_held_name(path), timeout_s)
     return lock.release
+
+
+def _held_name(path: Path) -> Path:
+    return path.with_name(f"{path.name}.held")
 
 
 def _acquire_by_name(path: Path, timeout_s: float) -> Callable[[], object]:
@@ -67,13 +73,33 @@ def _acquire_by_name(path: Path, timeout_s: float) -> Callable[[], object]:
     ends = time.monotonic() + timeout_s
     while True:
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            return lambda: path.unlink(missing_ok=True)
+            return _kept_alive(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path)
         except FileExistsError:
             _drop_if_stale(path)
         if time.monotonic() >= ends:
             raise LockTimeoutError(path, timeout_s)
         time.sleep(_POLL_S)
+
+
+def _kept_alive(fd: int, path: Path) -> Callable[[], object]:
+    """Touch the file now and then, so that it does not look left behind; return what removes it while it is ours."""
+    released = threading.Event()
+
+    def touch() -> None:
+        while not released.wait(_TOUCH_S):
+            os.utime(fd)
+
+    def release() -> None:
+        released.set()
+        toucher.join()
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(fd).st_ino:
+                path.unlink()
+        os.close(fd)
+
+    toucher = threading.Thread(target=touch, daemon=True)
+    toucher.start()
+    return release
 
 
 def _drop_if_stale(path: Path) -> None:
@@ -148,9 +174,13 @@ class Claims:
 
 def is_being_done(run_path: Path) -> bool:
     """Say whether another process works on a run just now."""
-    path = run_path / "claims" / "lock"
+    return is_locked(run_path / "claims" / "lock")
+
+
+def is_locked(path: Path) -> bool:
+    """Say whether somebody holds a lock just now, making no file; not, where that cannot be seen."""
     try:
-        if path.exists():
+        if path.exists() or _held_name(path).exists():
             with locked(path, 0):
                 return False
     except LockTimeoutError:

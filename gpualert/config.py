@@ -87,7 +87,7 @@ def shown(settings: Settings) -> list[tuple[Option, str, str]]:
     for option in OPTIONS.values():
         value = value_of(settings, option)
         printed = (
-            ", ".join(value)
+            ", ".join(map(str, value))
             if isinstance(value, tuple)
             else f"{value:.12g}"
             if isinstance(value, float)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from gpualert.config import Settings
 from gpualert.errors import GpualertError
-from gpualert.files import make_private_folder
-from gpualert.jsonfiles import read_json
+from gpualert.keeper import start_keeper
 from gpualert.model import Run, Verdict
 from gpualert.notify.channels import channels_of
 from gpualert.notify.digests import Case, Digest, Topic
 from gpualert.notify.message import Envelope, envelope, message_id
+from gpualert.notify.mime import threaded
 from gpualert.notify.outbox import LAST_ANSWER_S, queue_message, send_due
 from gpualert.notify.spool import Spool
-from gpualert.state import is_fallback, state_of
+from gpualert.state import telling_state
+from gpualert.ticking import is_ticking
 from gpualert.topics import case_of, topic_of
-
-_TICK_AGE_S = 600.0
+from gpualert.wanted import remember_end
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Sender:
         if not self._collect(case):
             queue_message(
                 self._state,
-                message,
+                threaded(message, case.thread),
                 message_id=case.message_id,
                 mail_from=case.mail_from,
                 to=case.to,
@@ -65,7 +64,20 @@ class Sender:
                 run_path=self.run.path,
                 channels=channels_of(self.settings),
             )
+        remember_end(self.run, self.verdict, self.settings, self._state)
         return sent_by.refused
+
+    def skip(self, limit_s: float, *, others_too: bool, last_answer_s: float = LAST_ANSWER_S) -> list[str]:
+        """
+        End without a message: of an array it may be the task whose end completes the digest of the others.
+
+        Args, Returns: As `send`.
+        """
+        case = self._case(envelope(self.settings, self.run.options.to), addressed=True)
+        if not self._topic.expected or not self._window_s:
+            return []
+        Digest.on(self._state / "outbox", self._topic, case).skip(self._topic, case, self.clock(), self._window_s)
+        return self.send(limit_s, others_too=others_too, last_answer_s=last_answer_s)
 
     def send(self, limit_s: float, *, others_too: bool, last_answer_s: float = LAST_ANSWER_S) -> list[str]:
         """
@@ -82,9 +94,11 @@ class Sender:
         if self.settings.deliver == "tick":
             return []
         ends = time.monotonic() + limit_s
-        prompt = not others_too and not is_ticking(self._state)
-        named = self._message_id
+        alone = not is_ticking(self._state)
+        named, prompt = self._message_id, alone and not others_too
         done = send_due(self._state, self.settings, self.clock(), limit_s, named, last_answer_s, prompt=prompt)
+        if alone and others_too and self.settings.digest.keeper:
+            start_keeper(self._state)
         waits = why_waiting(self._state, named)
         left_s = ends - time.monotonic()
         if not waits and done.waiting and others_too and left_s > 0:
@@ -94,18 +108,24 @@ class Sender:
     def _case(self, sent_by: Envelope, *, addressed: bool) -> Case:
         mail_from = sent_by.mail_from if addressed else ""
         to = sent_by.to if addressed else self.run.options.to
-        return case_of(self.run, self.verdict, self._message_id, mail_from, to, self.clock())
+        case = case_of(self.run, self.verdict, self._message_id, mail_from, to, self.clock())
+        chain = self.run.start.chain if self.run.start else ""
+        return replace(case, thread=Spool.of(self._state).thread(f"chain {chain}", case.message_id)) if chain else case
 
     def _collect(self, case: Case) -> bool:
         """Keep the message for a digest; False where it goes by itself."""
-        if not self.settings.digest.window_s or Spool.of(self._state).has(case.message_id):
+        if not self._window_s or Spool.of(self._state).has(case.message_id):
             return False
         digest = Digest.on(self._state / "outbox", self._topic, case)
-        return digest.take(self._topic, case, case.queued_at, self.settings.digest.window_s)
+        return digest.take(self._topic, case, case.queued_at, self._window_s)
+
+    @property
+    def _window_s(self) -> float:
+        return self.settings.digest.window_s
 
     @cached_property
     def _topic(self) -> Topic:
-        return topic_of(self.run, self.verdict, retried=_is_retried(self.run))
+        return topic_of(self.run, self.verdict)
 
     @property
     def _message_id(self) -> str:
@@ -113,31 +133,7 @@ class Sender:
 
     @cached_property
     def _state(self) -> Path:
-        """Return the state folder whose spool and mail are used: the run's own, unless that is none or a makeshift."""
-        state = state_of(self.run.path)
-        if self.run.path.parent.name in ("runs", "groups") and not is_fallback(state):
-            return state
-        try:
-            make_private_folder(self.settings.home / "outbox")
-        except OSError:
-            return state
-        return self.settings.home if os.access(self.settings.home / "outbox", os.W_OK) else state
-
-
-def _is_retried(run: Run) -> bool:
-    """Say whether the run's chain goes on after it."""
-    try:
-        return read_json(run.path / "retry.json").get("retry") is True
-    except (OSError, ValueError, GpualertError):
-        return False
-
-
-def is_ticking(state: Path) -> bool:
-    """Say whether a tick has come by lately."""
-    try:
-        return time.time() - (state / "locks" / "ticked").stat().st_mtime < _TICK_AGE_S
-    except OSError:
-        return False
+        return telling_state(self.run.path, self.settings.home)
 
 
 def why_waiting(state: Path, named: str) -> str:

@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpualert.model import frozen
-from gpualert.values import Parser, choice, duration, integer, path, size, text, words
+from gpualert.values import (
+    WORTH,
+    MessageRule,
+    Parser,
+    choice,
+    duration,
+    flag,
+    integer,
+    message_rules,
+    path,
+    size,
+    text,
+    words,
+)
 
 T = TypeVar("T")
 
@@ -82,6 +95,9 @@ class Digests:
         duration,
         "what is like a message just sent is told with its like after that long, then twice as long; 0: each by itself",
     )
+    keeper: bool = _option(
+        True, flag, "where no tick runs, whether a process stays until what was collected has been told"
+    )
 
 
 @dataclass(frozen=True)
@@ -128,7 +144,12 @@ class Settings:
     to: tuple[str, ...] = _option((), words, "addresses that messages go to")
     sender: str = _option("", text, "address in the From header; empty: user@host", key="from")
     envelope_from: str = _option("", text, "address that bounces go to; empty: that of from")
-    on: str = _option("always", choice("failure", "always"), "which ends are worth a message")
+    on: str = _option(
+        "always", choice(*WORTH), "which ends are worth a message; recovery: failures, and the first success after one"
+    )
+    messages: tuple[MessageRule, ...] = _option(
+        (), message_rules, "the same by the names of runs; the first that fits counts: [{name: 'sweep-*', on: failure}]"
+    )
     longer_than_s: float = _option(0.0, duration, "shorter runs send no message")
     apprise: tuple[str, ...] = _option(
         (), words, "URLs of other services that messages also go to (with mail: apprise, only there)", secret=True

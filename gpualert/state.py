@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpualert.errors import GpualertError, UnsafeFileError
-from gpualert.files import open_folder
+from gpualert.files import make_private_folder, open_folder
 from gpualert.nearby import near
 
 STAMP_LENGTH = len("20261129T145138Z")  # of a run's name: the second of its start
@@ -64,6 +64,23 @@ def _is_private(folder: Path) -> bool:
 def state_of(run_path: Path) -> Path:
     """Return the state folder that a run directory lies in."""
     return run_path.parent.parent
+
+
+def telling_state(run_path: Path, home: Path) -> Path:
+    """
+    Return the state folder whose spool and mail are used: the run's own, unless that is none or a makeshift.
+
+    Args:
+        home: The state folder of the settings.
+    """
+    state = state_of(run_path)
+    if run_path.parent.name == "runs" and not is_fallback(state):
+        return state
+    try:
+        make_private_folder(home / "outbox")
+    except OSError:
+        return state
+    return home if os.access(home / "outbox", os.W_OK) else state
 
 
 def run_paths(folders: Iterable[Path]) -> list[Path]:

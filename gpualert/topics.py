@@ -15,15 +15,14 @@ _NUMBERS = re.compile(r"\d+")
 _NAME_LIMIT = 60
 
 
-def topic_of(run: Run, verdict: Verdict, *, retried: bool, environ: Mapping[str, str] = os.environ) -> Topic:
+def topic_of(run: Run, verdict: Verdict, *, environ: Mapping[str, str] = os.environ) -> Topic:
     """
     Return what the message about a run is told together with.
 
-    The tasks of an array are one topic, so are the attempts of a chain that goes on; other failures are of one topic
-    with those of the same cause, and successes with those of the same name, whatever numbers are in it.
+    The tasks of an array are one topic; other failures are of one topic with those of the same cause, and successes
+    with those of the same name, whatever numbers are in it.
 
     Args:
-        retried: Whether the chain that the run belongs to goes on.
         environ: The environment we are in: inside an array it says how many tasks there are.
     """
     name, succeeded = shown_name(run), verdict.status is RunStatus.SUCCEEDED
@@ -31,8 +30,6 @@ def topic_of(run: Run, verdict: Verdict, *, retried: bool, environ: Mapping[str,
         array = run.start.slurm_array_job_id
         title = f"array {Cleaner(0).text(array)} of {name}"
         return Topic(title, f"array {array}", urgent=not succeeded, expected=_array_size(array, environ))
-    if run.start and run.start.chain and retried:
-        return Topic(f"chain {Cleaner(0).text(run.start.chain)}", f"chain {run.start.chain} {cause_of(verdict)}")
     key = f"success {_NUMBERS.sub('#', name)}" if succeeded else f"cause {cause_of(verdict)}"
     return Topic(f"runs like {name}", key)
 

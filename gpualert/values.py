@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -111,3 +112,44 @@ def size(raw: object) -> int:
     if number >= 2**63:
         raise ValueError(f"'{written}' is too large")
     return int(number)
+
+
+@dataclass(frozen=True)
+class MessageRule:
+    """
+    Which ends of runs with such a name are worth a message.
+
+    Attributes:
+        name: A pattern as a shell's: `sweep-*`.
+        on: One of `WORTH`.
+    """
+
+    name: str
+    on: str
+
+    def __str__(self) -> str:
+        """Return it as it may be written."""
+        return f"{self.name}={self.on}"
+
+
+WORTH = ("failure", "always", "recovery", "never")
+
+
+def message_rules(raw: object) -> tuple[MessageRule, ...]:
+    """
+    Return rules written as `[{name: 'sweep-*', on: failure}, ...]` or `sweep-*=failure, debug=never`.
+
+    Raises:
+        ValueError: One lacks its name or what it is on, or holds anything else.
+    """
+    items = raw if isinstance(raw, (list, tuple)) else text(raw).split(",")
+    return tuple(_message_rule(item) for item in items if item not in ("", " "))
+
+
+def _message_rule(item: object) -> MessageRule:
+    if not isinstance(item, dict):
+        name, equals, on = text(item).rpartition("=")
+        item = {"name": name, "on": on} if equals else {}
+    if set(item) != {"name", "on"} or not text(item["name"]):
+        raise ValueError("each rule needs a name and what it is on, such as {name: 'sweep-*', on: failure}")
+    return MessageRule(text(item["name"]), choice(*WORTH)(item["on"]))

@@ -41,6 +41,7 @@ def private_world(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setenv("GPUALERT_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setenv("GPUALERT_DIGEST_KEEPER", "no")  # nothing of ours stays behind
     monkeypatch.setattr("gpualert.state.FALLBACK_PLACES", ())
 
 

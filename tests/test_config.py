@@ -32,6 +32,7 @@ def system_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "etc" / "config.yaml"
     file.parent.mkdir()
     monkeypatch.setattr(config, "SYSTEM_FILE", file)
+    monkeypatch.delenv("GPUALERT_DIGEST_KEEPER")
     return file
 
 

@@ -27,6 +27,7 @@ _COMMANDS = {
     "chain": ("chain:chain", "Try a command again where its cause of failure allows it; driven by ticks."),
     "eval": ("eval:evaluate", "Say how often verdicts are right, on logs whose cause is known."),
     "demo": ("demo:demo", "Run a small failing job through everything and show its report."),
+    "outbox": ("outbox:outbox", "Look at messages that wait or were given up, try them again, or drop them."),
     "doctor": ("doctor:doctor", "Check this installation: what works, and what to do where it does not."),
     "config": ("setup:config", "Show every setting, its value and where that comes from."),
     "crontab": ("setup:crontab", "Print the line for crontab."),

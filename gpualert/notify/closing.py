@@ -51,6 +51,12 @@ def close_due(state: Path, settings: Settings, now: float, *, prompt: bool = Fal
     return queued, troubles
 
 
+def next_close(outbox: Path) -> float | None:
+    """Return when the next digest is due, in seconds since 1970 UTC; None where nothing is collected."""
+    times = [digest.closes_at() for digest in Digest.all(outbox) if digest.has_any()]
+    return min(times, default=None)
+
+
 def _looked_at(
     digest: Digest, spool: Spool, settings: Settings, now: float, *, prompt: bool, troubles: list[str]
 ) -> Iterator[str]:
@@ -68,7 +74,9 @@ def _looked_at(
     if cases:
         yield _queue(digest, cases, window, spool, settings, now)
     digest.end()
-    if not (window and cases):
+    if window and not cases and digest.expects_more(window):
+        digest.rest(window, now)
+    elif not window or not cases:
         digest.close()
 
 
@@ -122,6 +130,8 @@ def _queue_alone(
     digest: Digest, case: Case, window: Window | None, spool: Spool, settings: Settings, now: float
 ) -> str:
     """Queue the message of the only case as it is, or the least that can be said where it is gone."""
+    from gpualert.notify.mime import threaded  # costs 20 ms
+
     message = message_of(case)
     if not message:
         from gpualert.notify.digest_message import compose_digest  # templates and mail cost 60 ms
@@ -129,7 +139,7 @@ def _queue_alone(
         title = window.title if window else case.name or case.outcome
         message = compose_digest([case], title, case.message_id, settings, now, first="", message_of=message_of)
     item = Queued(case.message_id, case.mail_from, case.to, case.queued_at, case.run_path, now)
-    spool.add_new(item, message, channels_of(settings))
+    spool.add_new(item, threaded(message, case.thread), channels_of(settings))
     digest.drop(case)
     return case.message_id
 

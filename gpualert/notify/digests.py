@@ -23,6 +23,7 @@ from gpualert.notify.spool import name_of
 
 LONGEST_WINDOW_S = 6 * 3600.0
 _NAME_BYTES = 4096
+_MOST_QUIET = 96  # windows; a day by default
 _TRIES = 100  # each fails only when a digest begins or ends between two lines of ours
 
 
@@ -56,6 +57,7 @@ class Case:
         cause: Equal for the same fault.
         outcome: Such as `FAILED cuda_oom`.
         name, host, task: The run as a list shows it; "" where there is none.
+        thread: The Message-ID of the first message about its chain, where this is a later one.
     """
 
     message_id: str
@@ -68,6 +70,7 @@ class Case:
     name: str = ""
     host: str = ""
     task: str = ""
+    thread: str = ""
 
     @property
     def file_name(self) -> str:
@@ -83,6 +86,7 @@ class Window:
     Attributes:
         title, expected: As in the topic.
         told: How many messages digests have told of.
+        quiet: How many windows in a row nothing came.
     """
 
     title: str
@@ -90,6 +94,7 @@ class Window:
     length_s: float
     told: int = 0
     expected: int = 0
+    quiet: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,10 +137,9 @@ class Digest:
         raise FileNotFoundError(f"cannot write in '{self.folder}': it goes away again and again")
 
     def _take(self, topic: Topic, case: Case, now: float, window_s: float) -> bool:
-        self.count_task(case.task)
+        self._count_task(case.task)
         make_private_folder(self.folder)
-        window = Window(topic.title, now + window_s, window_s, expected=topic.expected)
-        write_new(self.folder / "window.json", encoded(window))
+        write_new(self.folder / "window.json", encoded(_opened(topic, now, window_s)))
         if topic.urgent and self._is_first(case):
             return False
         if not (self.folder / "telling" / case.file_name).exists():
@@ -153,8 +157,17 @@ class Digest:
         except SpoolError:
             return ""
 
-    def count_task(self, task: str) -> None:
-        """Remember that a task of an array has ended."""
+    def skip(self, topic: Topic, case: Case, now: float, window_s: float) -> None:
+        """
+        Count the end of an array's task that sends no message.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        self._count_task(case.task)
+        write_new(self.folder / "window.json", encoded(_opened(topic, now, window_s)))
+
+    def _count_task(self, task: str) -> None:
         if task:
             make_private_folder(self.folder / "tasks")
             (self.folder / "tasks" / name_of(task)).touch(mode=0o600)
@@ -168,6 +181,18 @@ class Digest:
         """
         path = self.folder / "window.json"
         return read_record(path, Window) if path.exists() else None
+
+    def has_any(self) -> bool:
+        """Say whether anything was collected."""
+        return _count(self.folder / "new") > 0 or (self.folder / "telling").exists()
+
+    def closes_at(self) -> float:
+        """Return when the window closes; long ago where it has, or is damaged."""
+        try:
+            window = self.window()
+        except SpoolError:
+            window = None
+        return window.closes_at if window else 0.0
 
     def is_due(self, window: Window | None, now: float, *, prompt: bool) -> bool:
         """
@@ -202,7 +227,17 @@ class Digest:
     def extend(self, window: Window, now: float, told: int) -> None:
         """Go on collecting, for twice as long as before."""
         length_s = min(2 * window.length_s, LONGEST_WINDOW_S)
-        longer = replace(window, closes_at=now + length_s, length_s=length_s, told=window.told + told)
+        longer = replace(window, closes_at=now + length_s, length_s=length_s, told=window.told + told, quiet=0)
+        write_atomically(self.folder / "window.json", encoded(longer))
+
+    def expects_more(self, window: Window) -> bool:
+        """Say whether tasks of an array are still to end; after a long silence they were cancelled most likely."""
+        return window.quiet < _MOST_QUIET and _count(self.folder / "tasks") < window.expected
+
+    def rest(self, window: Window, now: float) -> None:
+        """Wait for the other tasks of an array; the next message goes at once."""
+        (self.folder / "first").unlink(missing_ok=True)
+        longer = replace(window, closes_at=now + window.length_s, quiet=window.quiet + 1)
         write_atomically(self.folder / "window.json", encoded(longer))
 
     def told(self, case: Case, claims: Path) -> None:
@@ -229,6 +264,10 @@ class Digest:
         for folder in (self.folder / "tasks", self.folder / "new", self.folder):
             with suppress(OSError):  # somebody has just put something into it
                 folder.rmdir()
+
+
+def _opened(topic: Topic, now: float, window_s: float) -> Window:
+    return Window(topic.title, now + window_s, window_s, expected=topic.expected)
 
 
 def _count(folder: Path) -> int:

@@ -97,6 +97,11 @@ def attachments_of(message: bytes) -> list[bytes]:
     return [part.removeprefix(b"\r\n").removesuffix(b"\r\n") for part in _parts(message)[2:-1]]
 
 
+def threaded(message: bytes, first: str) -> bytes:
+    """Return a mail as one that follows another, whose Message-ID is `first`; as it is where that is ""."""
+    return f"In-Reply-To: {first}\r\nReferences: {first}\r\n".encode() + message if first else message
+
+
 def without_attachments(message: bytes) -> bytes | None:
     """Return a mail of `assemble` with a word in place of its attachments; None where it has none."""
     parts = _parts(message)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpualert.files import make_private_folder, write_atomically
+from gpualert.files import make_private_folder, write_atomically, write_new
 from gpualert.notify.records import SpoolError, encoded, read_bytes, read_record
 
 __all__ = ["SERVICES", "Pace", "Pause", "Queued", "Spool", "SpoolError", "name_of"]
@@ -143,6 +143,17 @@ class Spool:
         write_atomically(self.folder / f"{item.name}.eml", message)
         self.update(item)
 
+    def thread(self, key: str, message_id: str) -> str:
+        """Return the Message-ID of the first message about something; "" where it is this one."""
+        path = self.folder / "threads" / name_of(key)
+        make_private_folder(path.parent)
+        if write_new(path, message_id.encode()):
+            return ""
+        with suppress(SpoolError):
+            first = read_bytes(path, _SENTENCE_BYTES).decode("ascii", "replace")
+            return first if first != message_id and first.isprintable() else ""
+        return ""
+
     def states(self, only: Sequence[str] | None = None) -> list[Path]:
         """Return the state files of the messages that wait, oldest run first; or those of some Message-IDs."""
         if only is not None:
@@ -199,20 +210,35 @@ class Spool:
                 yield read_bytes(path, _SENTENCE_BYTES).decode("utf-8", "replace")
             path.unlink(missing_ok=True)
 
-    def revive(self, name: str, now: float) -> None:
+    def waiting(self) -> list[str]:
+        """Return the names of the messages that wait, oldest run first."""
+        return [path.stem for path in self.states()]
+
+    def given_up(self) -> list[str]:
+        """Return the names of the messages that were given up, oldest run first."""
+        return sorted({path.stem for path in (self.folder / "dead").glob("[!.]*.json")})
+
+    def hurry(self, names: Sequence[str] | None, now: float) -> None:
         """
-        Let a message that was given up wait again.
+        Let messages be tried at once, those that were given up too, and end every pause.
+
+        Args:
+            names: Which; None means all that wait.
 
         Raises:
-            SpoolError: Its state is malformed.
+            SpoolError: The state of one is malformed.
         """
-        dead = self.folder / "dead"
-        item = replace(read_record(dead / f"{name}.json", Queued), queued_at=now, next_at=now, tries=0)
-        with suppress(FileNotFoundError):
-            (dead / f"{name}.eml").rename(self.folder / f"{name}.eml")
-        self.update(item)
-        for suffix in (".json", ".unsaid"):
-            (dead / f"{name}{suffix}").unlink(missing_ok=True)
+        for channel in ("", SERVICES):
+            self.set_pause(None, channel)
+        for name in self.waiting() if names is None else names:
+            dead = not (self.folder / f"{name}.json").exists()
+            item = read_record((self.folder / "dead" if dead else self.folder) / f"{name}.json", Queued)
+            if dead:
+                (self.folder / "dead" / f"{name}.eml").rename(self.folder / f"{name}.eml")
+                item = replace(item, queued_at=now, tries=0)
+            self.update(replace(item, next_at=now))
+            for suffix in (".json", ".unsaid"):
+                (self.folder / "dead" / f"{name}{suffix}").unlink(missing_ok=True)
 
     def drop(self, name: str) -> None:
         """Forget a message, whether it waits or was given up; its state stays as if it had been sent."""
