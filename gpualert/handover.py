@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_FLAGS = {"--wait", "--unknown", "--until", "verdict"}
+_FLAGS = {"--wait", "--unknown", "--until", "verdict", "--alone"}
 # A post takes a third of a second; whoever waited that long goes on beside the others: crowded is better than silent.
 _PATIENCE_S = 300.0
 _WAITING_PATIENCE_S = 3.0
@@ -24,7 +24,9 @@ _MOST_PLACES = 8
 
 def main(words: Sequence[str]) -> int | None:
     """
-    Report a run as the shim asks for it: `[--wait] [--until verdict] [--unknown] /RUN/DIRECTORY`.
+    Report a run as the shim or a tick asks for it: `[--wait] [--until verdict] [--unknown] [--alone] /RUN/DIRECTORY`.
+
+    With `--alone` the group that the run belongs to is left to another time.
 
     Returns:
         The exit status; None for other words, which are for the command line's `post`.
@@ -61,7 +63,7 @@ def _report(path: Path, flags: Sequence[str]) -> None:
             environ = os.environ if _started_in(path) else None
             until_verdict, unknown = "--until" in flags, "--unknown" in flags
             group = report_run(path, wait=wait, until_verdict=until_verdict, unknown=unknown, environ=environ)
-    if group:
+    if group and "--alone" not in flags:
         from gpualert.group.post import report_group
 
         report_group(group, wait=wait, began=began)

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 from gpualert.claims import Claims
 from gpualert.collect import duration_s
 from gpualert.config import Settings
-from gpualert.errors import ConfigError, UnsafeFileError
+from gpualert.errors import ConfigError, GpualertError, LockTimeoutError, UnsafeFileError
 from gpualert.files import open_append, read_regular, write_atomically
 from gpualert.findings import Findings
 from gpualert.jsonfiles import write_json
-from gpualert.model import ChainEnd, RetryDecision, Run, RunStatus, Verdict
+from gpualert.model import ChainEnd, RetryDecision, Run, Verdict
 from gpualert.nesting import is_inner
 from gpualert.settle import Logs
+from gpualert.state import telling_state
+from gpualert.wanted import unwanted
 
 if TYPE_CHECKING:
     from gpualert.report import Rank
-    from gpualert.sending import Sender
 
 # Where the scheduler kills what a job leaves behind, the job's end waits for us.
 _WAIT_SEND_S = 5.0
@@ -73,14 +74,22 @@ class Mailing:
         troubles = [*sender.queue(message, addressed=not self.trouble)]
         self.claims.mark(self.marker("queued"))
         if not self.trouble:  # else nobody knows the channel, and a tick sends it once the settings are mended
-            troubles += self._deliver(sender)
+            troubles += self._within_limits(sender.send)
         for trouble in troubles:
             note(self.run.path, trouble)
 
-    def _deliver(self, sender: Sender) -> list[str]:
+    def skip(self, verdict: Verdict) -> None:
+        """End without a message; where it is the last task of an array, those of the others are told now."""
+        if not self.trouble and self.run.start and self.run.start.slurm_array_task_id:
+            from gpualert.sending import Sender
+
+            for trouble in self._within_limits(Sender(self.run, verdict, self.settings).skip):
+                note(self.run.path, trouble)
+
+    def _within_limits(self, send: Callable[..., list[str]]) -> list[str]:
         if self.wait:
-            return sender.send(_WAIT_SEND_S, others_too=False, last_answer_s=_WAIT_LAST_ANSWER_S)
-        return sender.send(_SEND_S, others_too=True)
+            return send(_WAIT_SEND_S, others_too=False, last_answer_s=_WAIT_LAST_ANSWER_S)
+        return send(_SEND_S, others_too=True)
 
     def _message(self, composed: Callable[[], bytes], verdict: Verdict) -> bytes:
         """Return the message, which is on disk before anything is sent."""
@@ -114,6 +123,26 @@ class Mailing:
         return told.data
 
 
+def decision_on(run: Run, findings: Findings, logs: Logs, settings: Settings) -> RetryDecision | None:
+    """
+    Decide whether the chain of retries that a run is in goes on; None where it is in none, or that fails.
+
+    Raises:
+        LockTimeoutError: A tick is at the chain; the next one comes back to this.
+    """
+    if not run.start or not run.start.chain:
+        return None
+    from gpualert.chains.ending import decide_after
+
+    try:
+        return decide_after(run, findings, logs.files, settings.home)
+    except LockTimeoutError:
+        raise
+    except (GpualertError, OSError) as error:  # the report goes on
+        note(run.path, f"the chain does not know of this end: {error}")
+        return None
+
+
 def why_no_mail(
     run: Run, findings: Findings, inner_failed: bool, settings: Settings, decision: RetryDecision | None = None
 ) -> str:
@@ -128,7 +157,7 @@ def why_no_mail(
     longer_than_s = settings.longer_than_s if asked_s is None else asked_s
     if is_inner(run):
         return "the run that it is part of reports it"
-    if run.engine:
+    if run.engine.get("name"):
         return "the summary of its workflow reports it"
     if findings.again:
         return findings.again
@@ -142,9 +171,7 @@ def why_no_mail(
         return ""  # nobody was told of the attempts before
     if lasted_s is not None and lasted_s < longer_than_s:
         return f"it lasted {lasted_s:.1f} s, and only runs longer than {longer_than_s:g} s send a message"
-    if settings.on == "failure" and findings.verdict.status is RunStatus.SUCCEEDED and not inner_failed:
-        return "it succeeded, and the setting 'on' is failure"
-    return ""
+    return unwanted(run, findings.verdict, inner_failed, settings, telling_state(run.path, settings.home))
 
 
 def note(run_path: Path, trouble: str) -> None:

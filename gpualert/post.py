@@ -12,19 +12,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpualert.chains.handover import job_id_of
 from gpualert.claims import Claims
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
 from gpualert.findings import Findings, find_out, load, save
 from gpualert.group import group_of, is_group, join, membership, point_to
-from gpualert.mailing import Mailing, note, why_no_mail
+from gpualert.mailing import Mailing, decision_on, note, why_no_mail
 from gpualert.model import Action, RetryDecision, Run
 from gpualert.nesting import is_inner
 from gpualert.notice import write_notice
 from gpualert.rundir import read_run
 from gpualert.settle import LIMIT_S, Logs, settle
 from gpualert.standing import Standing, standing
+
+if TYPE_CHECKING:
+    from gpualert.chains.submission import Told
 
 # Where the scheduler kills what a job leaves behind, the job's end waits for us.
 _WAIT_SETTLE_S = 4.0
@@ -91,23 +96,34 @@ def report_run(
     state = standing(run, ask_scheduler=True)
     if state not in (Standing.ENDED, Standing.LOST, *([Standing.UNKNOWN] if unknown else [])):
         raise NotEndedError(path, state)
+    told = None
+    if job_id := job_id_of(run):
+        from gpualert.chains.submission import look_at
+
+        if not (told := look_at(run, job_id)):
+            return None  # a chain's attempt ends when the job ends that it has handed to Slurm
     settings, trouble = load_settings_or_defaults()
     claims = Claims.of(path)
     try:
         with claims.held(min(settings.lock_timeout_s, 1.0) if wait else settings.lock_timeout_s):
-            steps = _Steps(run, state, claims, settings, trouble, wait, environ)
+            steps = _Steps(told.run if told else run, state, claims, settings, trouble, wait, environ, told)
             if not claims.has(steps.marker("done")):
                 if trouble:
                     note(path, f"{trouble}; the defaults are used, and no message is sent until it is mended")
                 steps.go(until_verdict)
-            return None if until_verdict else group_of(run)
+            return None if until_verdict or told else group_of(run)
     except LockTimeoutError:
         return None  # whoever holds it does all of this
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """The steps of one run in one state; each is skipped when its marker says that it is done."""
+    """
+    The steps of one run in one state; each is skipped when its marker says that it is done.
+
+    Attributes:
+        told: What became of the Slurm job that the run handed over, where that is what is reported.
+    """
 
     run: Run
     standing: Standing
@@ -116,6 +132,7 @@ class _Steps:
     trouble: ConfigError | None
     wait: bool
     environ: Mapping[str, str] | None
+    told: Told | None = None
 
     def marker(self, step: str) -> str:
         """Return the marker of a step: a run reported as lost is reported again when it turns out to have ended."""
@@ -125,21 +142,24 @@ class _Steps:
         """Do what is not done yet."""
         self.claims.count("tries")
         clear_away(self.run.path)
-        logs = settle(self.run, _WAIT_SETTLE_S if self.wait else LIMIT_S)
+        logs = self.told.logs if self.told else settle(self.run, _WAIT_SETTLE_S if self.wait else LIMIT_S)
         findings = self._findings(logs)
         if until_verdict:
             return
-        if mine := membership(self.run):
+        if not self.told and (mine := membership(self.run)):
             point_to(self.run, join(self.run, mine))  # all of its group have one message
         else:
-            self._mail(findings, logs, self._decision(findings, logs))
+            self._mail(findings, logs, decision_on(self.run, findings, logs, self.settings))
         self.claims.mark(self.marker("done"))
 
     def _findings(self, logs: Logs) -> Findings:
         if self.claims.has(self.marker("verdict")) and (stored := load(self.run.path)):
             return stored
         read_logs = self.claims.count(self.marker("classify")) < _CLASSIFY_TRIES
-        findings = find_out(self.run, self.standing, logs, self.environ, read_logs=read_logs)
+        if self.told:
+            findings = self.told.findings
+        else:
+            findings = find_out(self.run, self.standing, logs, self.environ, read_logs=read_logs)
         save(self.run, findings)
         write_notice(self.run.path, findings.verdict)
         self._blame(findings)
@@ -161,7 +181,7 @@ class _Steps:
 
     def _record_attempt(self, findings: Findings) -> None:
         """Leave the cause to the next attempt of an engine's job; where that fails the report goes on."""
-        if not self.run.engine:
+        if not self.run.engine.get("name"):
             return
         from gpualert.engine_attempts import record_attempt
 
@@ -170,20 +190,6 @@ class _Steps:
         except (GpualertError, OSError) as error:
             note(self.run.path, f"the job's next attempt will not know of this one: {error}")
 
-    def _decision(self, findings: Findings, logs: Logs) -> RetryDecision | None:
-        """Decide whether the chain of retries that the run is in goes on; where that fails the report goes on."""
-        if not self.run.start or not self.run.start.chain:
-            return None
-        from gpualert.chains.ending import decide_after
-
-        try:
-            return decide_after(self.run, findings, logs.files, self.settings.home)
-        except LockTimeoutError:
-            raise  # a tick is at it, and the next one comes back to this
-        except (GpualertError, OSError) as error:
-            note(self.run.path, f"the chain does not know of this end: {error}")
-            return None
-
     def _mail(self, findings: Findings, logs: Logs, decision: RetryDecision | None) -> None:
         """Send the message, where there is to be one."""
         if self.claims.has(self.marker("queued")):
@@ -191,9 +197,10 @@ class _Steps:
         from gpualert import tell  # templates and mail cost 60 ms
 
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
-        if not why_no_mail(self.run, findings, bool(inner), self.settings, decision):
-            prefix = self.standing.value
-            mailing = Mailing(self.run, self.claims, prefix, self.settings, self.trouble, self.wait)
+        mailing = Mailing(self.run, self.claims, self.standing.value, self.settings, self.trouble, self.wait)
+        if why_no_mail(self.run, findings, bool(inner), self.settings, decision):
+            mailing.skip(findings.verdict)
+        else:
             mailing.send(findings, logs, inner, decision=decision)
 
 

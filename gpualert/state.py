@@ -74,7 +74,7 @@ def telling_state(run_path: Path, home: Path) -> Path:
         home: The state folder of the settings.
     """
     state = state_of(run_path)
-    if run_path.parent.name == "runs" and not is_fallback(state):
+    if run_path.parent.name in ("runs", "groups") and not is_fallback(state):
         return state
     try:
         make_private_folder(home / "outbox")

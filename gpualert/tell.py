@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from email.policy import SMTP
+from pathlib import Path
 
 from gpualert.artifacts import collect as collect_artifacts
 from gpualert.config import Settings
 from gpualert.excerpt import read_windows
 from gpualert.findings import Findings, find_out, load
+from gpualert.group import group_of, membership
+from gpualert.group.report import group_as_one
 from gpualert.model import Artifact, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import inner_runs
 from gpualert.notify.message import compose, envelope, message_id
 from gpualert.report import Rank, Report, build_report
 from gpualert.settle import Logs, readable_logs
 from gpualert.standing import Standing, standing
+from gpualert.wording import outcome
 
 _SUCCESSES = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 
@@ -80,6 +84,7 @@ def report_of(
         artifacts=artifacts,
         inner=inner,
         ranks=ranks,
+        group=_membership_text(run, ranks),
         machine=findings.machine,
         decision=decision,
         redactions=sum(artifact.redactions for artifact in artifacts),
@@ -88,12 +93,15 @@ def report_of(
 
 def failed_inside(run: Run) -> list[tuple[Run, Verdict]]:
     """Return the runs inside this one that failed, each with its verdict; one that nobody judged yet is judged now."""
-    found = []
+    found: list[tuple[Run, Verdict | None]] = []
+    groups: dict[Path, None] = {}
     for inner in inner_runs(run):
-        verdict = verdict_of(inner)
-        if verdict and verdict.status not in _SUCCESSES:
-            found.append((inner, verdict))
-    return found
+        if group := group_of(inner):
+            groups[group] = None  # told once, not rank by rank
+        else:
+            found.append((inner, verdict_of(inner)))
+    found += [group_as_one(group) for group in groups]
+    return [(inner, verdict) for inner, verdict in found if verdict and verdict.status not in _SUCCESSES]
 
 
 def verdict_of(run: Run) -> Verdict | None:
@@ -112,6 +120,19 @@ def findings_of(run: Run) -> Findings | None:
     if stored and (state is Standing.LOST or stored.verdict.status not in (RunStatus.LOST, RunStatus.UNKNOWN)):
         return stored
     return find_out(run, state, readable_logs(run))
+
+
+def _membership_text(run: Run, ranks: Sequence[Rank]) -> str:
+    """Say which of how many runs this is, and what became of all; "" of one that stands alone."""
+    if ranks:
+        return f"{len(ranks)} runs, {run.path.name}"
+    mine, folder = membership(run), group_of(run)
+    if not mine or not folder:
+        return ""
+    told = load(folder)
+    first = f", first on {told.verdict.first_node}" if told and told.verdict.first_node else ""
+    of_all = f": {outcome(told.verdict)}{first}" if told else ", which is not judged yet"
+    return f"{mine.label or 'one'} of {mine.size or 'several'} in {folder.name}{of_all}"
 
 
 def bare_message(run: Run, verdict: Verdict, trouble: str, settings: Settings, date_s: float) -> Told:

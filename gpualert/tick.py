@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert import ledger
+from gpualert.chains.handover import job_id_of
 from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
 from gpualert.engine_attempts import remove_old
@@ -93,7 +94,7 @@ def _tick(
     for due in _confirmed(find_due(state, complain)):
         if time.monotonic() >= until:
             break
-        _post(due.run.path, complain, *(["--unknown"] if due.standing is Standing.UNKNOWN else []))
+        _post(due.run.path, complain, "--alone", *(["--unknown"] if due.standing is Standing.UNKNOWN else []))
     for group in _due_groups(state, complain):
         if time.monotonic() >= until:
             break
@@ -141,6 +142,7 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
     now = time.time() if now is None else now
     due: list[Due] = []
     doubtful: list[Run] = []
+    handed_over: list[Due] = []
     for path in run_paths([state]):
         if is_done(path, DONE) or is_done(path, PARKED):
             continue
@@ -149,10 +151,21 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
         elif is_being_done(path):
             _complain_if_stuck(path, complain, now)
         elif is_due(path, now):
-            due += _look(path, complain, now, doubtful)
+            found = _look(path, complain, now, doubtful)
+            (handed_over if found and job_id_of(found[0].run) else due).extend(found)
     lost = _given_up(state, doubtful, now)
     names = {item.run.path.name for item in lost}
-    return [*(item for item in due if item.run.path.name not in names), *lost]
+    return [*(item for item in due if item.run.path.name not in names), *lost, *_job_ended(handed_over, now)]
+
+
+def _job_ended(handed_over: Sequence[Due], now: float) -> list[Due]:
+    """Return the attempts of chains whose Slurm job has ended: one call for all."""
+    if not handed_over:
+        return []
+    from gpualert.chains.submission import ended
+
+    runs = ended([(due.run, job_id_of(due.run)) for due in handed_over], now)
+    return [due for due in handed_over if due.run in runs]
 
 
 def _due_groups(state: Path, complain: Callable[[str], None]) -> list[Path]:

@@ -8,7 +8,7 @@ member or a tick goes on.  A group is told once, and once more only where a memb
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import ConfigError, LockTimeoutError
 from gpualert.findings import Findings, load, save
 from gpualert.group import Turn, count_joined, group_paths, is_bad, joined, membership, unreported, whose_turn
-from gpualert.group.report import Joint, joint, stand_in
-from gpualert.group.verdict import Member, first_member, judge_group, member_of
-from gpualert.mailing import Mailing, why_no_mail
+from gpualert.group.report import joint, members_of, stand_in
+from gpualert.group.verdict import Member, first_member, judge_group
+from gpualert.mailing import Mailing, decision_on, note, why_no_mail
 from gpualert.model import Run
 from gpualert.nesting import is_inner
 
@@ -53,11 +53,6 @@ class Seen:
         """What the markers of this state begin with."""
         return FAILED if self.bad else SUCCEEDED
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether all have reported."""
-        return self.size is not None and len(self.runs) >= self.size
-
     def turn(self, folder: Path, *, waited: bool) -> Turn:
         """Say what to do about the group."""
         under_way = unreported(folder, self.runs)
@@ -82,11 +77,11 @@ def report_group(folder: Path, *, wait: bool = False, began: float | None = None
     Raises:
         OSError: The disk is full.
     """
+    began = time.monotonic() if began is None else began
     settings, trouble = load_settings_or_defaults()
     claims = Claims.of(folder)
     try:
         with claims.held(_LOCK_S if wait else settings.lock_timeout_s):
-            began = time.monotonic() if began is None else began
             _Group(folder, claims, settings, trouble, wait, began).go()
     except LockTimeoutError:
         return  # whoever holds it looks again before it leaves
@@ -107,20 +102,26 @@ class _Group:
         """Report the group; again where what became known meanwhile changes a success to a failure."""
         while seen := self._ripe():
             self.claims.count("tries")
+            if self.trouble:
+                note(self.folder, f"{self.trouble}; no message is sent until it is mended")
             self._report(seen)
             self.claims.mark(f"{seen.word}-done")
 
     def _ripe(self) -> Seen | None:
         """Wait until the group is to be reported, and return who has; None where that is done, or for others to do."""
-        seen = look(self.folder)
         ends = self.began + (_WAIT_S if self.wait else _PATIENCE_S) - _age_s(self.folder)
-        while not self._is_told(seen):
-            turn = seen.turn(self.folder, waited=time.monotonic() >= ends)
-            if turn is not Turn.WAIT:
-                return seen if turn is Turn.REPORT else None
-            self._wait_for_another(len(seen.runs), ends)
+        while True:
+            reported = count_joined(self.folder)
             seen = look(self.folder)
-        return None
+            if self._is_told(seen):
+                return None
+            turn = seen.turn(self.folder, waited=time.monotonic() >= ends)
+            if turn is Turn.REPORT:
+                return seen
+            if turn is Turn.WAIT:
+                self._wait_for_another(reported, ends)
+            elif count_joined(self.folder) == reported:  # else somebody came who may not wait for our lock
+                return None
 
     def _is_told(self, seen: Seen) -> bool:
         return not seen.runs or self.claims.has(f"{FAILED}-done") or self.claims.has(f"{seen.word}-done")
@@ -130,14 +131,13 @@ class _Group:
             time.sleep(_PAUSE_S)
 
     def _report(self, seen: Seen) -> None:
-        others = () if seen.is_complete else unreported(self.folder, seen.runs)
-        members = [*(member_of(run, reported=True) for run in seen.runs), *map(member_of, others)]
-        members.sort(key=lambda member: (member.group.rank is None, member.group.rank or 0, member.run.path.name))
+        members = members_of(self.folder)
         findings = self._findings(members, seen.word)
         told = joint(self.folder, members, findings.verdict)
-        if not self._why_no_mail(told, findings, seen.runs):
+        decision = decision_on(told.run, findings, told.logs, self.settings)
+        if not any(map(is_inner, seen.runs)) and not why_no_mail(told.run, findings, False, self.settings, decision):
             mailing = Mailing(told.run, self.claims, seen.word, self.settings, self.trouble, self.wait)
-            mailing.send(findings, told.logs, ranks=told.ranks)
+            mailing.send(findings, told.logs, ranks=told.ranks, decision=decision)
 
     def _findings(self, members: Sequence[Member], word: str) -> Findings:
         if self.claims.has(f"{word}-verdict") and (stored := load(self.folder)):
@@ -147,11 +147,6 @@ class _Group:
         save(stand_in(self.folder, members, first_member(members, findings.verdict)), findings)
         self.claims.mark(f"{word}-verdict")
         return findings
-
-    def _why_no_mail(self, told: Joint, findings: Findings, runs: Iterable[Run]) -> str:
-        if any(is_inner(run) for run in runs):
-            return "the run that it is part of reports it"
-        return why_no_mail(told.run, findings, False, self.settings)
 
 
 def _age_s(folder: Path) -> float:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpualert.collect import duration_s
-from gpualert.group import leader_id
-from gpualert.group.verdict import Member, absent_ranks, first_member
+from gpualert.findings import load
+from gpualert.group import joined, leader_id, membership, unreported
+from gpualert.group.verdict import Member, absent_ranks, first_member, judge_group, member_of
 from gpualert.model import Exit, Run, RunStatus, Start, Verdict
 from gpualert.report import Rank
 from gpualert.settle import Logs
@@ -41,6 +42,23 @@ def joint(folder: Path, members: Sequence[Member], verdict: Verdict) -> Joint:
         logs=_shown_logs(members, origin, verdict),
         ranks=(*_rows(members, origin, verdict), *_absent_rows(members)),
     )
+
+
+def group_as_one(folder: Path) -> tuple[Run, Verdict]:
+    """Return a run that stands for a group, and the verdict on it, stored or made now."""
+    members = members_of(folder)
+    stored = load(folder)
+    verdict = stored.verdict if stored else judge_group(members).verdict
+    return stand_in(folder, members, first_member(members, verdict)), verdict
+
+
+def members_of(folder: Path) -> list[Member]:
+    """Return the members of a group that began, by rank, as they are now."""
+    reported = joined(folder)
+    sizes = {found.size for run in reported if (found := membership(run))}
+    others = [] if sizes == {len(reported)} else unreported(folder, reported)
+    members = [*(member_of(run, reported=True) for run in reported), *map(member_of, others)]
+    return sorted(members, key=lambda one: (one.group.rank is None, one.group.rank or 0, one.run.path.name))
 
 
 def stand_in(folder: Path, members: Sequence[Member], origin: Member) -> Run:
