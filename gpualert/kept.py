@@ -63,7 +63,7 @@ def is_overwritten(run: Run, stream: Stream) -> bool:
     except (OSError, UnsafeFileError):
         return True
     with os.fdopen(fd, "rb") as file:
-        size_bytes = min(_COMPARED_BYTES, end - stream.start)
+        size_bytes = min(_COMPARED_BYTES, KEPT_BYTES, end - stream.start)
         file.seek(stream.start)
         head = file.read(size_bytes)
         file.seek(end - size_bytes)
