@@ -19,6 +19,7 @@ from gpualert.findings import Findings
 from gpualert.jsonfiles import write_json
 from gpualert.model import ChainEnd, RetryDecision, Run, Verdict
 from gpualert.nesting import is_inner
+from gpualert.pinging import alarm_of, ping_end
 from gpualert.settle import Logs
 from gpualert.state import telling_state
 from gpualert.wanted import unwanted
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _WAIT_SEND_S = 5.0
 _WAIT_LAST_ANSWER_S = 10.0
 _SEND_S = 60.0
+_WAIT_PING_S, _PING_S = 3.0, 20.0
 _MESSAGE_LIMIT_BYTES = 1 << 30
 
 
@@ -77,6 +79,16 @@ class Mailing:
             troubles += self._within_limits(sender.send)
         for trouble in troubles:
             note(self.run.path, trouble)
+
+    def ping(self, verdict: Verdict, decision: RetryDecision | None = None) -> None:
+        """Tell an outside alarm how it ended; a chain's attempt that is tried again is no end."""
+        if not alarm_of(self.run, self.settings) or self.claims.has(self.marker("pinged")):
+            return
+        if decision and not decision.end:
+            return
+        if trouble := ping_end(self.run, verdict, self.settings, _WAIT_PING_S if self.wait else _PING_S):
+            note(self.run.path, trouble)
+        self.claims.mark(self.marker("pinged"))
 
     def skip(self, verdict: Verdict) -> None:
         """End without a message; where it is the last task of an array, those of the others are told now."""

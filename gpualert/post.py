@@ -198,6 +198,7 @@ class _Steps:
 
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
         mailing = Mailing(self.run, self.claims, self.standing.value, self.settings, self.trouble, self.wait)
+        mailing.ping(findings.verdict, decision)
         if why_no_mail(self.run, findings, bool(inner), self.settings, decision):
             mailing.skip(findings.verdict)
         else:

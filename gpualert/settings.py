@@ -154,6 +154,12 @@ class Settings:
     apprise: tuple[str, ...] = _option(
         (), words, "URLs of other services that messages also go to (with mail: apprise, only there)", secret=True
     )
+    ping_url: str = _option(
+        "",
+        text,
+        "URL of an outside alarm (healthchecks) that hears of each run's end; of its start with --ping",
+        secret=True,
+    )
     deliver: str = _option("here", choice("here", "tick"), "who sends: the report itself where it is made, or a tick")
     messages_per_minute: int = _option(30, integer(0), "most messages that are sent within a minute; 0: no limit")
     log_lines: int = _option(40, integer(0, 1000), "lines of the log's end that a message shows")

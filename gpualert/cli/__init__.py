@@ -34,6 +34,7 @@ _COMMANDS = {
     "path": ("setup:path", "Say where the files for shells, hooks and workflows lie."),
     "init": ("rcfile:init", "Print the shell functions for an rc file, or add them to it."),
     "tick": ("work:tick", "Do what waits: lost runs, unfinished reports, unsent mail.  For cron."),
+    "ping": ("work:ping", "Tell an outside alarm of a run's start; what the shim starts by itself."),
     "post": ("work:post", "Report an ended run; what the shim starts by itself."),
     "prune": ("work:prune", "Remove old runs."),
     "help": ("setup:help_", "Explain a command."),

@@ -14,6 +14,7 @@ from gpualert.config import Prune, load_settings, load_settings_or_defaults
 from gpualert.display import visible
 from gpualert.state import state_folders
 
+_PING_LIMIT_S = 50.0
 _AS_IS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 _KEEP_ALL = Prune(math.inf, math.inf, sys.maxsize, sys.maxsize)
 
@@ -40,6 +41,21 @@ def post(run: str, wait: bool, until: str | None, unknown: bool) -> int:
     look = entry(path)
     say(visible(f"{look.run_id}: {look.status} {look.failure_class}".rstrip()))
     return 0
+
+
+@click.command(hidden=True)
+@RUN
+@click.option("--start", is_flag=True, required=True, help="It has begun.")
+def ping(run: str, start: bool) -> None:
+    """Tell the outside alarm of a RUN that it has begun; what the shim starts by itself."""
+    from gpualert.pinging import ping_start
+    from gpualert.mailing import note
+    from gpualert.rundir import read_run
+
+    settings, _ = load_settings_or_defaults()
+    path = run_path(run)
+    if trouble := ping_start(read_run(path), settings, _PING_LIMIT_S):
+        note(path, trouble)
 
 
 @click.command()

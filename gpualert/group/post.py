@@ -135,8 +135,9 @@ class _Group:
         findings = self._findings(members, seen.word)
         told = joint(self.folder, members, findings.verdict)
         decision = decision_on(told.run, findings, told.logs, self.settings)
+        mailing = Mailing(told.run, self.claims, seen.word, self.settings, self.trouble, self.wait)
+        mailing.ping(findings.verdict, decision)
         if not any(map(is_inner, seen.runs)) and not why_no_mail(told.run, findings, False, self.settings, decision):
-            mailing = Mailing(told.run, self.claims, seen.word, self.settings, self.trouble, self.wait)
             mailing.send(findings, told.logs, ranks=told.ranks, decision=decision)
 
     def _findings(self, members: Sequence[Member], word: str) -> Findings:
