@@ -93,7 +93,7 @@ def test_a_job_that_has_not_ended_is_one_line(jobs: FakeSlurm, capsys: pytest.Ca
     [
         ("6", "FAILED launch_failed", "its script was not started"),
         ("20", "FAILED oom_killer", "State=OUT_OF_MEMORY: it asked for 150M"),
-        ("21", "FAILED interrupted", "(its owner)"),
+        ("21", "FAILED interrupted", "by=owner"),
         ("22", "FAILED interrupted", "before it started"),
         ("23", "FAILED walltime", "it reached its time limit of 00:01:00"),
         ("24", "FAILED launch_failed", "before it started (Dependency)"),

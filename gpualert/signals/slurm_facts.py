@@ -84,6 +84,8 @@ def _evidence(record: JobRecord) -> Evidence | None:
         text = f"exit code {record.code}: its script was not started; can its output file be made?"
     elif word == "CANCELLED":
         text = f"CANCELLED{_by(record)}"
+        if record.uid is not None and record.state.endswith(f" by {record.uid}"):
+            parameters["by"] = "owner"
         if not record.was_started:
             parameters["launched"] = 0
             text += ", before it started" + (f" ({record.reason})" if record.reason else "")
@@ -99,16 +101,12 @@ def _evidence(record: JobRecord) -> Evidence | None:
 
 
 def _by(record: JobRecord) -> str:
-    """Say who cancelled a job: its owner, or somebody else by name."""
-    _, _, uid = record.state.partition(" by ")
-    if not uid.isdigit():
-        return f" by {uid}" if uid else ""
-    if record.uid is not None and int(uid) == record.uid:
-        return f" by {uid} (its owner)"
+    """Say who cancelled a job, by number and name; "" where Slurm does not say."""
+    uid = record.state.partition(" by ")[2]
     try:
         return f" by {uid} ({pwd.getpwuid(int(uid)).pw_name})"
-    except (KeyError, OverflowError):
-        return f" by {uid}"
+    except (KeyError, ValueError, OverflowError):
+        return f" by {uid}" if uid else ""
 
 
 def _sibling(record: JobRecord, step_id: str, signal: int | None) -> Evidence | None:
