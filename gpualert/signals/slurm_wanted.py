@@ -35,11 +35,17 @@ class NoSuchJobError(GpualertError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user asked for: a job, or some tasks of an array; `tasks` is None for all of it."""
+    """
+    What a user asked for: a job, or some tasks of an array.
 
-    word: str
+    Attributes:
+        tasks: None for all of it.
+        word: How the user wrote it.
+    """
+
     job_id: str
     tasks: frozenset[int] | None = None
+    word: str = ""
 
     def means(self, record: JobRecord) -> bool:
         """Say whether a record is meant."""
@@ -60,7 +66,7 @@ def parse(word: str) -> Wanted:
     if not found:
         raise UsageError(f"'{word}' is no Slurm job id; such as 4711, 4711_3 or 4711_[1-4]")
     tasks = found["task"] or found["tasks"]
-    return Wanted(word, found["job"], _numbers(word, tasks) if tasks else None)
+    return Wanted(found["job"], _numbers(word, tasks) if tasks else None, word)
 
 
 def _numbers(word: str, text: str) -> frozenset[int]:
@@ -93,7 +99,7 @@ def find(wanted: Sequence[Wanted], limit_s: float = slurm.LIMIT_S) -> list[Job]:
     for item in wanted:
         meant = [job for job in jobs.values() if item.means(job.last)]
         if not meant:
-            raise NoSuchJobError(item.word, asked.not_read)
+            raise NoSuchJobError(item.word or item.job_id, asked.not_read)
         found |= {job.last.label: job for job in sorted(meant, key=_order)}
     return list(found.values())
 
