@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from gpualert.errors import RunDirError
 from gpualert.excerpt import read_windows
 from gpualert.findings import judge
 from gpualert.history import read_engine_history
-from gpualert.model import Facts, LogFile, Run, RunStatus
+from gpualert.model import Evidence, Facts, LogFile, Run, RunStatus
 from gpualert.notify.message import compose, envelope, message_id
 from gpualert.notify.outbox import queue_message, send_due
 from gpualert.rundir import read_run
@@ -28,6 +29,7 @@ from gpualert.workflow_story import Attempt, Story, jobs_of, not_covered
 _WELL = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 _SEND_S = 60.0
 _MOST_EXCERPTS = 3
+_HEADING = re.compile(r"(Exception|Error)\b.*:$")
 _EARLIER_S = 120.0  # clocks of other hosts may be behind
 
 
@@ -165,6 +167,9 @@ def _attempt_of_run(run: Run) -> Attempt | None:
 def _attempt_told(workflow: Workflow, job: FailedJob) -> Attempt:
     """Return a failed attempt as the engine told it, judged by what its logs say."""
     verdict = judge(_log_files(job), Facts(status=job.exit_status or 1))
+    said = _telling_lines(job.said)
+    if said and not any(item.source == "log" for item in verdict.evidence):
+        verdict = replace(verdict, evidence=(Evidence(workflow.engine, "", 0, said),))
     return Attempt(
         key=job.key,
         rule=job.rule,
@@ -176,7 +181,7 @@ def _attempt_told(workflow: Workflow, job: FailedJob) -> Attempt:
         node="" if job.external_job else workflow.host,
         external_job=job.external_job,
         logs=_sizes(job.logs),
-        said=_first_lines(job.said),
+        said=said,
     )
 
 
@@ -191,10 +196,10 @@ def _log_files(job: FailedJob) -> list[LogFile]:
     return found
 
 
-def _first_lines(said: str) -> str:
+def _telling_lines(said: str) -> str:
     """Return the telling part of the engine's words: what comes after the names of exceptions and places."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return " ".join(line for line in lines if not line.endswith(":"))[:500]
+    return " ".join(line for line in lines if not _HEADING.search(line))[:500]
 
 
 def _sizes(logs: Iterable[str]) -> tuple[tuple[str, int | None], ...]:
