@@ -5,15 +5,14 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from rundirs import RUN_ID, RunBuilder
 from smtp_server import closed_port
+from web_server import WebServer
 
 from gpualert.config import load_settings, shown
 from gpualert.notify.ping import ping
@@ -24,13 +23,8 @@ CHECK = "/ping/1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 
 
 @dataclass
-class Alarm:
-    """A web server that keeps what it is asked."""
-
-    port: int = 0
-    statuses: list[int] = field(default_factory=list)
-    calls: list[tuple[str, str]] = field(default_factory=list)
-    hangs: threading.Event | None = None
+class Alarm(WebServer):
+    """An alarm with one check."""
 
     @property
     def url(self) -> str:
@@ -40,35 +34,11 @@ class Alarm:
     def paths(self) -> list[str]:
         return [urlsplit(path).path.removeprefix(CHECK) for path, _ in self.calls]
 
-    @contextmanager
-    def running(self) -> Iterator[Alarm]:
-        alarm = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                alarm.calls.append((self.path, body.decode()))
-                if alarm.hangs:
-                    alarm.hangs.wait(60)
-                self.send_response(alarm.statuses.pop(0) if alarm.statuses else 200)
-                self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            server.daemon_threads = True
-            self.port = server.server_address[1]
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            yield self
-            server.shutdown()
-
 
 @pytest.fixture
 def alarm() -> Iterator[Alarm]:
-    with Alarm().running() as alarm:
+    alarm = Alarm()
+    with alarm.running():
         yield alarm
 
 
@@ -137,7 +107,7 @@ def test_what_is_no_web_address_is_refused(url: str) -> None:
 def test_an_alarm_that_nobody_hears_or_that_hangs_is_said_and_changes_nothing(
     make_run: RunBuilder, alarm: Alarm
 ) -> None:
-    alarm.hangs = threading.Event()
+    alarm.gate = threading.Event()
     gone = f"http://127.0.0.1:{closed_port()}{CHECK}"
     for number, url in enumerate((gone, alarm.url)):
         run_id = f"2026112{number}T145138Z-node03-3f9a1c2e"
@@ -146,7 +116,7 @@ def test_an_alarm_that_nobody_hears_or_that_hangs_is_said_and_changes_nothing(
         said = (run / "post.log").read_text()
         assert "cannot ping 127.0.0.1" in said and CHECK not in said
         assert (run / "claims" / "ended-done").exists()
-    alarm.hangs.set()
+    alarm.gate.set()
 
 
 def test_a_query_in_the_url_stays(alarm: Alarm) -> None:
