@@ -118,7 +118,10 @@ class Cluster:
         """Say whether the controller answers and is the one of this folder."""
         if not _CONF.is_symlink() or _CONF.readlink() != self.base / "etc/slurm.conf":
             return False
-        return all(map(_lives, self._processes())) and _silently("scontrol", "ping")
+        servers = [
+            process for process in self._processes() if not process["name"].startswith("slurmd.")
+        ]  # nodes may die
+        return all(map(_lives, servers)) and _silently("scontrol", "ping")
 
     def down(self) -> None:
         """Stop what `up` started, Slurm first; each by its process number."""
@@ -406,7 +409,7 @@ SlurmdLogFile={base}/log/slurmd.%n.log
 SlurmdSpoolDir={base}/spool/%n
 StateSaveLocation={base}/state
 SlurmdTimeout=20
-KillWait=3
+KillWait=10
 MinJobAge=300
 InactiveLimit=0
 CompleteWait=0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,22 @@ def slurm() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def make_user(slurm: Cluster) -> Callable[[], User]:
+    """Return a maker of users of the cluster, each with folders of its own that all nodes see."""
+
+    def make() -> User:
+        folder = Path(tempfile.mkdtemp(prefix="user-", dir=slurm.base / "work"))
+        folder.chmod(0o755)
+        return User(slurm, folder / "project")
+
+    return make
+
+
 @pytest.fixture
-def user(slurm: Cluster) -> User:
-    """Return a user of the cluster, with folders of its own that all nodes see."""
-    folder = Path(tempfile.mkdtemp(prefix="user-", dir=slurm.base / "work"))
-    folder.chmod(0o755)
-    return User(slurm, folder / "project")
+def user(make_user: Callable[[], User]) -> User:
+    """Return a user of the cluster."""
+    return make_user()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
-"""A user of the cluster, for tests: submits jobs, waits for their end, finds the runs and the messages."""
+"""A user of the cluster, for tests: submits jobs, waits for their end, finds the runs and reads the messages."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
 
-from outcomes import messages
+from outcomes import body, messages
 
 from gpualert.places import shim
 
@@ -26,6 +27,50 @@ class Accounted:
     state: str
     exit_code: str
     nodes: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """
+    What a message tells, for comparison with the truth.
+
+    Attributes:
+        subject: Without how long it took.
+        status, failure_class: From the headers.
+        why: The line that shows it.
+        where: Its file and number; or which signal said it, and the node.
+        host, job: Of the table about the run.
+    """
+
+    subject: str
+    status: str
+    failure_class: str
+    why: str
+    where: str
+    host: str
+    job: str
+
+
+def told(mail: EmailMessage) -> Told:
+    """Return what a message tells."""
+    found = fields(mail)
+    return Told(
+        subject=re.sub(r" after [0-9][0-9.a-z ]*", "", str(mail["Subject"])),
+        status=str(mail["X-Gpualert-Status"]),
+        failure_class=str(mail["X-Gpualert-Class"]),
+        why=found.get("Why", ""),
+        where=found.get("Line", ""),
+        host=found.get("Host", ""),
+        job=found.get("Job", ""),
+    )
+
+
+def fields(mail: EmailMessage) -> dict[str, str]:
+    """Return the labelled lines of a message, `Why   ...`, folded lines as one; the first of each label."""
+    found: dict[str, str] = {}
+    for block in re.findall(r"^([A-Z][A-Za-z ]*?) {2,}(\S.*(?:\n {4,}\S.*)*)", body(mail), re.MULTILINE):
+        found.setdefault(block[0], " ".join(block[1].split()))
+    return found
 
 
 @dataclass
@@ -81,6 +126,7 @@ class User:
         """Submit a script (a `#!/bin/bash` line is put before it), and return the job's number."""
         path = self.work / f"{name}.sh"
         path.write_text(f"#!/bin/bash\n{script}\n")
+        shutil.chown(path, self.cluster.user)
         return self.run("sbatch", "--parsable", f"--job-name={name}", *options, path, environ=environ).stdout.strip()
 
     def accounted(self, job: str) -> Accounted | None:
@@ -105,6 +151,20 @@ class User:
         found: Accounted = wait_until(ended, limit_s, f"job {job}")
         return found
 
+    def wait_for_output(self, job: str, text: str, limit_s: float = 60) -> None:
+        """Wait until a job has written something."""
+        wait_until(lambda: text in self.output(job), limit_s, f"'{text}' of job {job}")
+
+    def start_again(self, job: str, limit_s: float = 60) -> None:
+        """Let a job that was put back into the queue start at once, not after Slurm's two minutes."""
+
+        def waits() -> bool:
+            shown = self.run("squeue", "-h", "-j", job, "-o", "%T %r", check=False).stdout
+            return "BeginTime" in shown
+
+        wait_until(waits, limit_s, f"job {job} to wait for its next start")
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+
     def finish(self, script: str, *options: str, name: str = "job", limit_s: float = 60) -> tuple[str, Accounted]:
         """Submit a script and wait for its end; return the job's number and what sacct says."""
         job = self.sbatch(script, *options, name=name)
@@ -120,4 +180,5 @@ class User:
 
     def output(self, job: str) -> str:
         """Return what Slurm's output file of a job holds."""
-        return (self.work / f"slurm-{job}.out").read_text(errors="replace")
+        path = self.work / f"slurm-{job}.out"
+        return path.read_text(errors="replace") if path.exists() else ""
