@@ -146,11 +146,20 @@ class _Steps:
         findings = self._findings(logs)
         if until_verdict:
             return
-        if not self.told and (mine := membership(self.run)):
-            point_to(self.run, join(self.run, mine))  # all of its group have one message
-        else:
+        if not self._joins_a_group():  # all of a group have one message
             self._mail(findings, logs, decision_on(self.run, findings, logs, self.settings))
         self.claims.mark(self.marker("done"))
+
+    def _joins_a_group(self) -> bool:
+        mine = None if self.told else membership(self.run)
+        if not mine:
+            return False
+        try:
+            point_to(self.run, join(self.run, mine))
+        except OSError as error:  # a message from each is better than none
+            note(self.run.path, f"it cannot be told together with '{mine.group}': {error.strerror or error}")
+            return False
+        return True
 
     def _findings(self, logs: Logs) -> Findings:
         if self.claims.has(self.marker("verdict")) and (stored := load(self.run.path)):

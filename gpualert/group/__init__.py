@@ -31,6 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
 # Runs of one group overlap in time, give or take clocks that differ and tasks that start late.
 _SLACK_S = 60.0
 _NEAR_S = 900.0  # people who start one torchrun a node by hand; Source: torchrun waits 600 s for the others
+_HOUR_S = 3600.0
 _ASKED = 4  # members that say when their group was; they all overlap
 _START_BYTES, _ARGV_BYTES = 64 << 10, 64 << 10
 _RENDEZVOUS = re.compile(r"--(rdzv[-_]id|rdzv[-_]endpoint|nnodes|node[-_]rank)(?:=(.*))?", re.DOTALL)
@@ -163,11 +164,15 @@ def _following(folders: Path, group: str, found: Sequence[Path]) -> Path:
 
 
 def _fits(folder: Path, run: Run) -> bool:
-    """Say whether a run can be one of a group: all of a group run at one time."""
-    members = folder / "members"
-    if run.start and members.stat().st_mtime < run.start.started_at - 3600:
-        return False  # its last member reported long before: no need to ask any
+    """Say whether a run can be one of a group: all of a group begin within an hour, and run at one time."""
+    links = list(itertools.islice((folder / "members").iterdir(), _ASKED))
+    if run.start and any(not _is_near(_target(link), run.start.started_at) for link in links):
+        return False  # as cheap as that, since a name may have been used a hundred times
     return all(_overlap(run, other) for other in itertools.islice(_linked(folder), _ASKED))
+
+
+def _is_near(run_id: str, at_s: float) -> bool:
+    return _stamp(at_s - _HOUR_S) <= run_id[:STAMP_LENGTH] <= _stamp(at_s + _HOUR_S)
 
 
 def _overlap(one: Run, other: Run) -> bool:

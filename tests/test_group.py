@@ -1,0 +1,304 @@
+"""Runs that one launcher started together: one verdict and one message, whoever fails, is killed or never reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from outcomes import body, messages, tick_once
+from ranks import GROUP, OOM, Ranks, watchdog
+from rundirs import NOW, RUN_ID, RunBuilder, record
+
+from gpualert.cli.look import print_report
+from gpualert.group.post import due_groups, report_group
+from gpualert.places import python_command
+from gpualert.post import post, report_run
+
+
+@pytest.fixture
+def ranks(make_run: RunBuilder) -> Ranks:
+    """Return a builder of the runs of a group of eight."""
+    return Ranks(make_run)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for missing members no longer than it takes to look."""
+    monkeypatch.setattr("gpualert.group.post._WAIT_S", 0.0)
+    monkeypatch.setattr("gpualert.group.post._PATIENCE_S", 0.0)
+
+
+def start_posts(paths: list[Path], *flags: str) -> list[subprocess.Popen[bytes]]:
+    return [subprocess.Popen(python_command("post", *flags, str(path))) for path in paths]
+
+
+def subjects(state: Path) -> list[str]:
+    """Return the subjects of all messages; a long one may be folded at its start."""
+    return [str(mail["Subject"]).strip() for mail in messages(state)]
+
+
+def report_each(*paths: Path) -> None:
+    """Report runs as by one process each, at once: none waits for the others."""
+    for path in paths:
+        group = report_run(path)
+    assert group
+    report_group(group)
+
+
+def verdict(path: Path) -> dict[str, object]:
+    found = json.loads((path / "verdict.json").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def grown_old(group: Path) -> None:
+    """Let the last report to a group be two minutes ago."""
+    before = time.time() - 120
+    os.utime(group / "members", (before, before))
+
+
+@pytest.mark.parametrize("flags", [[], ["--wait"]], ids=["detached", "the job's end waits"])
+def test_of_eight_ranks_that_fail_at_once_one_message_tells_the_cause_the_rank_and_its_node(
+    ranks: Ranks, state: Path, flags: list[str]
+) -> None:
+    paths = ranks.with_one_cause(5)
+    assert [process.wait() for process in start_posts(paths, *flags)] == [0] * 8
+    assert subjects(state) == ["FAILED cuda_oom: train.py on 8 nodes after 1m 41s (rank 5 on n5 first)"]
+    told = verdict(state / "groups" / GROUP)
+    assert (told["status"], told["class"], told["first_rank"], told["first_node"]) == ("failed", "cuda_oom", 5, "n5")
+    (root, *_) = told["evidence"]  # type: ignore[misc]
+    assert (root["file"], root["line"], root["rank"], root["host"]) == ("rank5/output.log", 2, 5, "n5")
+    assert [verdict(path)["class"] for path in paths] == ["nccl"] * 5 + ["cuda_oom"] + ["nccl"] * 2
+    assert {verdict(path)["group"] for path in paths} == {GROUP}
+
+
+def test_the_table_of_ranks_names_node_outcome_duration_and_log_of_each(ranks: Ranks, state: Path) -> None:
+    paths = ranks.with_one_cause(5)
+    report_each(*paths)
+    rows = [line.split() for line in body(messages(state)[0]).splitlines() if line.startswith("rank ")]
+    assert rows == [
+        ["rank", f"{n},", "first", f"n{n}", "FAILED", "cuda_oom", "1m", "40s", str(path / "output.log")]
+        if n == 5
+        else ["rank", str(n), f"n{n}", "FAILED", "nccl", "1m", "41s", str(path / "output.log")]
+        for n, path in enumerate(paths)
+    ]
+
+
+def test_one_failure_among_successes_and_killed_ranks_fails_all(ranks: Ranks, state: Path) -> None:
+    paths = [ranks(rank) for rank in range(4)]
+    paths += [ranks.failed(4, b"step 1\n", status=143, after_s=-0.5), ranks.failed(5)]
+    paths += [ranks.failed(rank, b"step 1\n", status=137, after_s=0.5) for rank in (6, 7)]
+    report_each(*paths)
+    assert subjects(state) == ["FAILED cuda_oom: train.py on 8 nodes after 1m 40s (rank 5 on n5 first)"]
+
+
+def test_a_group_that_ends_well_has_one_message_and_it_comes_with_the_last(ranks: Ranks, state: Path) -> None:
+    paths = [ranks(rank) for rank in range(8)]
+    for path in paths[:-1]:
+        post(path)
+        assert messages(state) == []
+    post(paths[-1])
+    assert subjects(state) == ["OK: train.py on 8 nodes after 1m 40s"]
+
+
+def test_on_one_node_the_node_is_named_once(ranks: Ranks, state: Path) -> None:
+    here = {"node": "n1"}
+    report_each(*(ranks.failed(n, OOM if n == 2 else watchdog(n), after_s=n != 2, start=here) for n in range(8)))
+    assert subjects(state) == ["FAILED cuda_oom: train.py on n1 after 1m 41s (rank 2 first)"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_members_that_never_reported_are_listed(ranks: Ranks, state: Path) -> None:
+    ranks(1, log=b"step 1\n", ended=False, start={"host": "n1", "boot_id": "another"})
+    ranks(2, log=b"step 1\n", ended=False, start={"pid": os.getpid(), "pid_starttime": ""})
+    ranks.failed(3, watchdog(3), after_s=2)
+    post(ranks.failed(5))
+    (mail,) = messages(state)
+    told = body(mail)
+    assert "rank 1 on n1: no end was recorded" in told
+    assert "rank 2 on n2: still running" in told
+    assert "rank 3 on n3: ended, not judged yet" in told
+    assert "rank 0, 4, 6, 7: never started, as far as this state folder tells" in " ".join(told.split())
+    assert str(mail["Subject"]).endswith("(rank 5 on n5 first)")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_cause_is_found_in_the_log_of_a_rank_whose_own_report_is_missing(ranks: Ranks, state: Path) -> None:
+    ranks.failed(5)
+    post(ranks.failed(0, watchdog(0), after_s=1))
+    (mail,) = messages(state)
+    assert "cuda_oom" in str(mail["Subject"]) and "rank 5 on n5 first" in str(mail["Subject"])
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_rank_that_all_others_waited_for_is_named(ranks: Ranks, state: Path) -> None:
+    ranks(2, log=b"step 1\n", ended=False, start={"pid": os.getpid(), "pid_starttime": ""})
+    report_each(*(ranks.failed(rank, watchdog(rank)) for rank in (0, 1, 3, 4, 5, 6, 7)))
+    assert str(messages(state)[0]["Subject"]).endswith("(rank 2 on n2 first)")
+
+
+def test_a_member_under_way_holds_a_success_back(ranks: Ranks, state: Path) -> None:
+    running = ranks(0, ended=False, start={"pid": os.getpid(), "pid_starttime": ""})
+    for rank in range(1, 8):
+        post(ranks(rank))
+    grown_old(state / "groups" / GROUP)
+    assert due_groups(state) == [] and messages(state) == []
+    (running / "exit").write_bytes(record({"status": 0, "ended_at": NOW + 3600}))
+    post(running)
+    assert subjects(state) == ["OK: train.py on 8 nodes after 1h 1m"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_member_that_fails_later_changes_nothing_that_was_told_of_a_failure(ranks: Ranks, state: Path) -> None:
+    post(ranks.failed(5))
+    (before,) = messages(state)
+    for rank in (0, 1):
+        post(ranks.failed(rank, watchdog(rank), after_s=600))
+    (after,) = messages(state)
+    assert after["Message-ID"] == before["Message-ID"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_failure_after_a_success_was_told_is_one_correction(ranks: Ranks, state: Path) -> None:
+    for rank in range(6):
+        post(ranks(rank))
+    assert [subject[:3] for subject in subjects(state)] == ["OK:"]
+    post(ranks.failed(6, after_s=5))
+    post(ranks.failed(7, watchdog(7), after_s=5))
+    found = messages(state)
+    assert sorted(str(mail["Subject"]).split()[0] for mail in found) == ["FAILED", "OK:"]
+    assert len({mail["Message-ID"] for mail in found}) == 2
+
+
+def test_two_posts_of_a_group_at_once_send_one_message(ranks: Ranks, state: Path) -> None:
+    for path in ranks.with_one_cause():
+        report_run(path)
+    assert messages(state) == []
+    started = start_posts([state / "groups" / GROUP] * 3)
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert len(messages(state)) == 1
+
+
+def test_a_tick_reports_a_group_that_nobody_did(ranks: Ranks, state: Path) -> None:
+    for path in ranks.with_one_cause():
+        report_run(path)
+    assert tick_once(state) == []
+    assert tick_once(state) == []
+    assert len(messages(state)) == 1
+
+
+def test_a_tick_reports_all_members_and_their_group(ranks: Ranks, state: Path) -> None:
+    ranks.with_one_cause()
+    assert tick_once(state) == []
+    assert [subject.split(":")[0] for subject in subjects(state)] == ["FAILED cuda_oom"]
+
+
+def test_a_tick_waits_a_minute_for_the_missing_members_of_a_group_that_failed(ranks: Ranks, state: Path) -> None:
+    report_run(ranks.failed(5))
+    assert tick_once(state) == [] and messages(state) == []
+    grown_old(state / "groups" / GROUP)
+    assert tick_once(state) == []
+    assert len(messages(state)) == 1
+
+
+def test_a_lost_member_fails_its_group(ranks: Ranks, state: Path) -> None:
+    ranks(7, log=b"step 1\n", ended=False)
+    report_each(*(ranks(rank) for rank in range(7)))
+    assert messages(state) == []
+    assert tick_once(state) == []
+    assert subjects(state) == ["LOST: train.py on 8 nodes (rank 7 on n7 first)"]
+
+
+def test_a_run_inside_another_is_told_with_its_group_by_the_outer_one(
+    ranks: Ranks, make_run: RunBuilder, state: Path
+) -> None:
+    outer = make_run(log=b"srun: error: n5: task 5: Exited with exit code 1\n", ended=False)
+    for rank in range(8):
+        log = OOM if rank == 5 else watchdog(rank)
+        parent = {"parent_run_id": RUN_ID} if rank == 0 else {}  # the others were on other hosts
+        report_run(ranks.failed(rank, log, after_s=-5 if rank == 5 else -4, start=parent))
+    report_group(state / "groups" / GROUP)
+    assert messages(state) == []
+    (outer / "exit").write_bytes(record({"status": 1, "ended_at": NOW}))
+    post(outer)
+    (mail,) = messages(state)
+    assert "1 inside it failed" in str(mail["Subject"])
+    assert "FAILED cuda_oom: train.py" in body(mail)
+
+
+def test_a_group_in_a_state_folder_of_ten_thousand_runs_is_found_without_reading_them(
+    ranks: Ranks, make_run: RunBuilder, state: Path
+) -> None:
+    for number in range(10_000):
+        (state / "runs" / f"20261120T{number:06}Z-n1-00000000").mkdir(parents=True)
+    paths = [ranks(rank) for rank in range(8)]
+    began = time.monotonic()
+    report_each(*paths)
+    took_s = time.monotonic() - began
+    assert len(messages(state)) == 1
+    print(f"8 reports of a group beside 10,000 runs: {took_s:.2f} s")
+
+
+def test_show_says_which_group_a_run_belongs_to(ranks: Ranks, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = ranks.with_one_cause()
+    report_each(*paths)
+    print_report(paths[0])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Group rank 0 of 8 in {GROUP}: FAILED cuda_oom, first on n5" in shown
+
+
+@pytest.mark.parametrize("last", ["tries", "failed-classify", "failed-verdict", "failed-message", "failed-queued"])
+def test_a_report_of_a_group_that_was_killed_after_any_step_goes_on_there(ranks: Ranks, state: Path, last: str) -> None:
+    report_each(*ranks.with_one_cause())
+    (before,) = messages(state)
+    steps = ["tries", "failed-classify", "failed-verdict", "failed-message", "failed-queued", "failed-done"]
+    group = state / "groups" / GROUP
+    for step in steps[steps.index(last) + 1 :]:
+        (group / "claims" / step).unlink()
+    report_group(group)
+    (after,) = messages(state)
+    assert after["Message-ID"] == before["Message-ID"]
+    assert (group / "claims" / "failed-done").exists()
+
+
+def test_posts_of_a_group_killed_at_any_moment_and_a_tick_give_one_message(
+    ranks: Ranks, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_DIGEST_WINDOW_S", "0")
+    for number in range(8):
+        group = Ranks(ranks.make_run, size=2, group=f"slurm-{number}.0.0", stamp=f"20261129T1451{number:02}Z")
+        paths = [group.failed(0), group.failed(1, watchdog(1))]
+        processes = start_posts(paths)
+        time.sleep(0.15 * number)  # a moment, not a wait: whatever was done until then
+        for process in processes:
+            process.kill()
+            process.wait()
+    while due_groups(state) or any(not (path / "claims/ended-done").exists() for path in (state / "runs").iterdir()):
+        assert tick_once(state) == []
+    ids = [mail["Message-ID"] for mail in messages(state)]
+    assert len(ids) == len(set(ids)) == 8
+
+
+def test_what_the_members_need_is_kept_and_an_empty_group_is_removed(ranks: Ranks, state: Path) -> None:
+    from gpualert.group import remove_empty_groups
+
+    report_each(*ranks.with_one_cause())
+    remove_empty_groups(state)
+    assert (state / "groups" / GROUP / "verdict.json").exists()
+    for path in list((state / "runs").iterdir()):
+        path.rename(path.with_name(f".removed-{path.name}"))
+    remove_empty_groups(state)
+    assert not (state / "groups" / GROUP).exists()
+
+
+def test_where_no_group_can_be_made_each_run_is_told_alone(ranks: Ranks, state: Path) -> None:
+    paths = ranks.with_one_cause()[4:6]
+    (state / "groups").write_text("no folder")
+    for path in paths:
+        assert report_run(path) is None
+    assert len(messages(state)) == 2
+    assert "cannot be told together" in (paths[0] / "post.log").read_text()
