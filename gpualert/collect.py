@@ -32,6 +32,7 @@ _MIB_IN_GIB = 1024
 _STRUCK = frozenset((130, 137, 138, 140, 143))
 _LAG_S = 2.0
 _LAG_STEP_S = 0.4
+_LAST_MOMENTS_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
     kills, notes = _oom(run)
     said, mute = _kernel(run, here, gpus, environ)
     slurm, silent = _slurm(run, kills)
+    ends = slurm is not None and _is_its_end(run, slurm)
     not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ()), *mute, *silent]
     if run.start and not here:
         not_read.append(f"the machine: the run was on {run.start.host or 'another host'}")
@@ -77,13 +79,14 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
         timed_out=bool(run.exit and run.exit.timed_out),
         oom_kills=kills,
         duration_s=duration_s(run),
-        scheduler_state=_scheduler_state(run, kills, slurm),
+        scheduler_state=_scheduler_state(run, kills, slurm if ends else None),
         host=(run.start.node or run.start.host) if run.start else "",
         gpu_allotted=gpu_allotted(environ, gpus) if here and environ is not None else None,
-        evidence=(*_ending(run, standing), *said, *(slurm.evidence if slurm else ())),
+        evidence=(*_ending(run, standing), *said, *(slurm.evidence if slurm and ends else ())),
         not_read=tuple(not_read),
     )
-    return Collected(facts, logs, host, gpus, (*notes, *(slurm.notes if slurm else ())), slurm)
+    told = (*slurm.notes, *filter(None, [slurm.again])) if slurm else ()
+    return Collected(facts, logs, host, gpus, (*notes, *told), slurm)
 
 
 def duration_s(run: Run) -> float | None:
@@ -141,6 +144,11 @@ def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
         return None, asked.not_read or (f"sacct: it does not know job {start.slurm_job_id}",)
     signal = ended.signal or (ended.status - 128 if ended.status > 128 else None) if ended else None
     return said_of(job, start.slurm_restart_count, start.slurm_step_id, signal), ()
+
+
+def _is_its_end(run: Run, slurm: Said) -> bool:
+    """Say whether the end of a job was the run's too: what ended long before was not ended by its time limit."""
+    return run.exit is None or slurm.ended_at is None or run.exit.ended_at > slurm.ended_at - _LAST_MOMENTS_S
 
 
 def _scheduler_state(run: Run, kills: int | None, slurm: Said | None) -> str:

@@ -19,9 +19,13 @@ from gpualert.signals.slurm_wanted import NoSuchJobError, find, parse
 def test_several_jobs_are_one_call(fake_slurm: FakeSlurm) -> None:
     found = ask(["18", "20", "21"])
     assert (sorted(found.jobs), found.not_read) == (["18", "20", "21"], ())
-    calls = [call for call in fake_slurm.asked if "--jobs=18,20,21" in call]
-    assert len(calls) == 2  # the first one showed that this Slurm is old
-    assert not [call for call in fake_slurm.asked if call.startswith("show")]
+    [call] = fake_slurm.asked
+    assert call.endswith("--jobs=18,20,21")
+
+
+def test_an_older_slurm_is_asked_for_what_it_knows(fake_slurm: FakeSlurm) -> None:
+    assert find([parse("18")])[0].last.state == "FAILED"
+    assert [call.split()[0] for call in fake_slurm.asked] == ["--duplicates", "--helpformat", "--duplicates", "show"]
 
 
 def test_what_is_no_job_id_is_never_asked_for(fake_slurm: FakeSlurm) -> None:
@@ -109,7 +113,7 @@ LATER = 1795976802.0 + 3600
 def test_the_runs_of_ended_jobs_are_found_in_one_call(fake_slurm: FakeSlurm) -> None:
     starts = [a_start("a", "18"), a_start("b", "20"), a_start("c", "49"), a_start("d", "49", 1), a_start("e", "99")]
     assert ended_runs([*starts, a_start("f", "")], LATER) == {"a", "b", "c"}
-    assert len([call for call in fake_slurm.asked if "--jobs=" in call]) == 2
+    assert [call for call in fake_slurm.asked if "--jobs=" in call] == fake_slurm.asked[:1]
 
 
 def test_a_job_that_has_ended_just_now_may_still_write_its_record(fake_slurm: FakeSlurm) -> None:

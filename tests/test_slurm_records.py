@@ -17,18 +17,17 @@ from gpualert.signals.slurm_records import (
     shown_records,
 )
 
-KNOWN = FIELDS[: FIELDS.index("StdOut")]
 ROWS = (DATA / "sacct.txt").read_text().replace("@UID@", "1000")
 
 
 def jobs(text: str = ROWS) -> dict[str, Job]:
-    return {job.last.label: job for job in jobs_of(text, KNOWN, "¦")}
+    return {job.last.label: job for job in jobs_of(text, FIELDS, "¦")}
 
 
 def a_row(**values: str) -> str:
     defaults = {"JobIDRaw": "1", "JobID": "1", "State": "FAILED", "ExitCode": "7:0"}
     found = {**defaults, **values}
-    return "".join(found.get(field, "") + "¦" for field in KNOWN) + "\n"
+    return "".join(found.get(field, "") + "¦" for field in FIELDS) + "\n"
 
 
 def test_a_job_is_read_with_its_steps() -> None:
@@ -100,7 +99,15 @@ def test_a_name_may_hold_line_ends_and_the_usual_delimiter() -> None:
 
 @pytest.mark.parametrize(
     "printed",
-    ["hello\n", "1¦2¦\n", "\0" * 40, a_row(JobIDRaw="x"), a_row(JobIDRaw=""), a_row() + "trailing\n", "¦" * len(KNOWN)],
+    [
+        "hello\n",
+        "1¦2¦\n",
+        "\0" * 40,
+        a_row(JobIDRaw="x"),
+        a_row(JobIDRaw=""),
+        a_row() + "trailing\n",
+        "¦" * len(FIELDS),
+    ],
 )
 def test_garbage_is_refused(printed: str) -> None:
     with pytest.raises(GarbledError):

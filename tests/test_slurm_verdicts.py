@@ -128,11 +128,14 @@ def test_of_several_nodes_none_is_blamed() -> None:
     assert (evidence.host, "n[1-3]" in evidence.text) == ("", True)
 
 
+ENDED_AT = 1795976699 + 3  # of job 23
+
+
 def found(make_run: RunBuilder, job_id: str, *, status: int | None = 1, **start: object) -> Findings:
     """Judge a run in a job of the fake Slurm."""
     path = make_run(
         start={"slurm_job_id": job_id, "node": "n4", **start},
-        exit={"status": status} if status is not None else None,
+        exit={"status": status, "ended_at": ENDED_AT} if status is not None else None,
         ended=status is not None,
         log=b"hello\n",
     )
@@ -146,6 +149,14 @@ def test_a_run_that_failed_asks_slurm_and_tells_it(make_run: RunBuilder, fake_sl
     findings = found(make_run, "23", status=143)
     assert findings.verdict.failure_class == "walltime"
     assert dict(findings.machine)["Slurm"] == "23 TIMEOUT 0:0, n5, 1m 26s of 00:01:00, 3304K of 200M memory"
+
+
+def test_a_run_that_failed_long_before_the_job_was_ended_was_not_ended_with_it(
+    make_run: RunBuilder, fake_slurm: FakeSlurm
+) -> None:
+    run = read_run(make_run(start={"slurm_job_id": "23"}, exit={"ended_at": ENDED_AT - 60}, log=b"hello\n"))
+    verdict = find_out(run, Standing.ENDED, readable_logs(run)).verdict
+    assert (verdict.failure_class, verdict.evidence[-1].source) == ("unknown", "status")
 
 
 def test_a_run_that_succeeded_asks_nobody(make_run: RunBuilder, fake_slurm: FakeSlurm) -> None:
@@ -165,6 +176,7 @@ def test_an_attempt_that_runs_again_is_known_as_such(make_run: RunBuilder, fake_
     findings = found(make_run, "49", status=None)
     assert (findings.verdict.failure_class, findings.verdict.status) == ("preempted", RunStatus.LOST)
     assert findings.again == "Slurm runs job 49 again: attempt 0 ended PREEMPTED on n10"
+    assert findings.again in findings.verdict.notes
 
 
 def test_a_run_outside_slurm_asks_nobody(make_run: RunBuilder, fake_slurm: FakeSlurm) -> None:

@@ -57,13 +57,14 @@ class Asked:
     not_read: tuple[str, ...] = ()
 
 
-def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S) -> Asked:
+def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S, fields: Sequence[str] = FIELDS) -> Asked:
     """
-    Return what Slurm knows of jobs: its accounting, and where that is silent its controller.
+    Return what Slurm knows of jobs: its accounting, and where that is silent on a single one its controller.
 
     Args:
         job_ids: Numbers; what is none is left out.
-        limit_s: For each of the two.  An array's number brings all its tasks.
+        limit_s: For each of the two.
+        fields: What the accounting is asked for; it may not know all of them.
     """
     wanted = [job_id for job_id in dict.fromkeys(job_ids) if _JOB_ID.match(job_id)]
     jobs: dict[str, Job] = {}
@@ -71,7 +72,8 @@ def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S) -> Asked:
     until = time.monotonic() + limit_s
     for at in range(0, len(wanted), _MOST_IDS):
         try:
-            jobs |= {job.last.job_id: job for job in account_of(wanted[at : at + _MOST_IDS], until - time.monotonic())}
+            found = account_of(wanted[at : at + _MOST_IDS], until - time.monotonic(), fields)
+            jobs |= {job.last.job_id: job for job in found}
         except SlurmError as error:
             not_read.append(str(error))
             break
@@ -120,18 +122,17 @@ def _is_of(record: JobRecord, job_id: str) -> bool:
     return job_id in (record.job_id, record.array_job_id) or record.label.startswith(f"{job_id}+")
 
 
-def account_of(job_ids: Sequence[str], limit_s: float = LIMIT_S) -> list[Job]:
+def account_of(job_ids: Sequence[str], limit_s: float = LIMIT_S, fields: Sequence[str] = FIELDS) -> list[Job]:
     """
     Return what the accounting holds of jobs, all their attempts and steps; nothing of those that it does not know.
 
     Raises:
         SlurmError: It could not be asked, is switched off, or answered with something else.
     """
-    fields = FIELDS
     answer, delimiter = _sacct(job_ids, fields, limit_s)
     if b"nvalid field requested" in answer.complained:  # an older Slurm
         known = _answer("sacct", ["--helpformat"], limit_s).printed.decode("ascii", "replace").lower().split()
-        fields = tuple(field for field in FIELDS if field.lower() in known)
+        fields = [field for field in fields if field.lower() in known]
         if not {"JobIDRaw", "JobID", "State"} <= set(fields):
             raise SlurmError("sacct", "it does not know the fields JobIDRaw, JobID and State")
         answer, delimiter = _sacct(job_ids, fields, limit_s)

@@ -34,6 +34,7 @@ class Said:
         row: All of it in one line.
         notes: What became of the attempts before.
         again: That Slurm runs the job again, in one sentence; "" where it does not.
+        ended_at: When it ended, in seconds since 1970 UTC; None while it runs.
     """
 
     state: str
@@ -41,6 +42,7 @@ class Said:
     row: str
     notes: tuple[str, ...] = ()
     again: str = ""
+    ended_at: float | None = None
 
 
 def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | None = None) -> Said:
@@ -68,6 +70,7 @@ def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | N
         row=row_of(record),
         notes=notes,
         again=again if job.runs_again(restart_count) else "",
+        ended_at=record.ended_at,
     )
 
 

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-# Free text comes last.  What an older Slurm does not know is left out by the caller.
 FIELDS: tuple[str, ...] = (
     *("JobIDRaw", "JobID", "State", "ExitCode", "Reason", "NodeList", "Timelimit", "ElapsedRaw", "MaxRSS", "ReqMem"),
-    *("Submit", "Start", "End", "UID", "User", "JobName", "Comment", "WorkDir", "SubmitLine", "StdOut", "StdErr"),
+    *("Submit", "Start", "End", "UID", "User", "JobName", "Comment", "WorkDir", "SubmitLine"),
 )
+PATHS = ("StdOut", "StdErr")  # since 24.05
 # Source: sacct(1), "JOB STATE CODES".
 ENDED = frozenset(
     [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from gpualert.errors import GpualertError, UsageError
 from gpualert.signals import slurm
-from gpualert.signals.slurm_records import Job, JobRecord
+from gpualert.signals.slurm_records import FIELDS, PATHS, Job, JobRecord
 
 _WORD = re.compile(
     r"(?P<job>[1-9]\d{0,11})(?:_(?:(?P<task>\d{1,9})|\[(?P<tasks>[\d,:%-]{1,200})\]))?(?:\+\d+)?(?:\.\w+)?\Z"
@@ -91,7 +91,7 @@ def find(wanted: Sequence[Wanted], limit_s: float = slurm.LIMIT_S) -> list[Job]:
     Raises:
         NoSuchJobError: One of them is not known.
     """
-    asked = slurm.ask([item.job_id for item in wanted], limit_s)
+    asked = slurm.ask([item.job_id for item in wanted], limit_s, (*FIELDS, *PATHS))
     shown = _shown([item.job_id for item in wanted], limit_s)
     jobs = {job_id: _merged(job, shown.pop(job_id, None)) for job_id, job in asked.jobs.items()}
     jobs |= {job_id: Job((record,)) for job_id, record in shown.items()}
