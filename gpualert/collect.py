@@ -127,7 +127,7 @@ def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
     start, ended = run.start, run.exit
     if not start or not start.slurm_job_id or (ended and ended.status == 0 and not start.slurm_restart_count):
         return None, ()
-    from gpualert.signals.slurm import ask_one  # only a job of Slurm's pays for them
+    from gpualert.signals.slurm import ask_one, failed_nodes  # only a job of Slurm's pays
     from gpualert.signals.slurm_facts import said_of
 
     # The accounting lags behind a job that is being ended; one that failed by itself still runs for Slurm.
@@ -143,7 +143,8 @@ def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
     if job is None:
         return None, asked.not_read or (f"sacct: it does not know job {start.slurm_job_id}",)
     signal = ended.signal or (ended.status - 128 if ended.status > 128 else None) if ended else None
-    return said_of(job, start.slurm_restart_count, start.slurm_step_id, signal), ()
+    down = failed_nodes(attempt.nodes) if attempt and attempt.word == "NODE_FAIL" else ()
+    return said_of(job, start.slurm_restart_count, start.slurm_step_id, signal, down), ()
 
 
 def _is_its_end(run: Run, slurm: Said) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,11 +83,22 @@ def first_of(verdict: Verdict, facts: Facts, environ: Mapping[str, str] | None =
     """
     if verdict.status is RunStatus.SUCCEEDED:
         return "", ""
-    node = next((item.host for item in verdict.evidence if item.host), facts.host)
+    if verdict.failure_class == "node_failure":
+        node = _failed_node(verdict, facts)
+    else:
+        node = next((item.host for item in verdict.evidence if item.host), facts.host)
     values = [item.parameters.get(key) for key in ("pci", "gpu") for item in verdict.evidence]
     gpu = next((str(value) for value in values if value is not None), "")
     visible = (environ or {}).get("CUDA_VISIBLE_DEVICES", "").strip()
     return node, gpu or ("" if "," in visible or visible == "-1" else visible)
+
+
+def _failed_node(verdict: Verdict, facts: Facts) -> str:
+    """Return the node that failed: not every node of a job did, so where none is named none is blamed."""
+    named = (re.search(r"\bnode failure on ([\w.-]+)", item.text, re.IGNORECASE) for item in verdict.evidence)
+    told = [item.host for item in facts.evidence if item.source in ("slurm", "host", "kernel")]
+    by_log = next((found[1] for found in named if found), "")
+    return by_log or next(filter(None, told), "") or ("" if told else facts.host)
 
 
 def judge(logs: Sequence[LogFile], facts: Facts) -> Verdict:

@@ -131,6 +131,34 @@ def test_of_several_nodes_none_is_blamed() -> None:
 ENDED_AT = 1795976699 + 3  # of job 23
 
 
+def test_of_several_nodes_the_one_that_is_down_is_blamed() -> None:
+    job = Job((replace(RECORD, state="NODE_FAIL", nodes="n[1-3]"),))
+    [evidence] = said_of(job, failed_nodes=["n2"]).evidence
+    assert (evidence.host, evidence.text.endswith("of n[1-3]; down is n2")) == ("n2", True)
+    [evidence] = said_of(job, failed_nodes=["n2", "n3"]).evidence
+    assert evidence.host == ""
+
+
+@pytest.mark.parametrize(
+    ("sinfo", "log", "node"),
+    [
+        ("echo n1 idle; echo n2 'down*'; echo n3 mix", b"", "n2"),
+        ("echo n1 idle; echo n2 idle", b"", ""),
+        ("exit 1", b"", ""),
+        ("exit 1", b"srun: error: Node failure on n3\n", "n3"),
+    ],
+    ids=["down", "back again", "nobody knows", "the log names it"],
+)
+def test_a_node_is_blamed_only_where_it_is_known_to_have_failed(
+    make_run: RunBuilder, fake_slurm: FakeSlurm, sinfo: str, log: bytes, node: str
+) -> None:
+    fake_slurm.program("sinfo", f"#!/bin/sh\n{sinfo}\n")
+    fake_slurm.add("60¦60¦NODE_FAIL¦0:0¦None¦n[1-3]¦01:00:00¦9¦¦1G¦1795976613¦1795976613¦1795976622¦@UID@¦ann¦x¦¦¦¦\n")
+    run = read_run(make_run(start={"slurm_job_id": "60", "node": "n1"}, ended=False, log=b"training\n" + log))
+    verdict = find_out(run, Standing.LOST, readable_logs(run)).verdict
+    assert (verdict.failure_class, verdict.action, verdict.first_node) == ("node_failure", Action.ELSEWHERE, node)
+
+
 def found(make_run: RunBuilder, job_id: str, *, status: int | None = 1, **start: object) -> Findings:
     """Judge a run in a job of the fake Slurm."""
     path = make_run(

@@ -168,6 +168,18 @@ def show(job_id: str, limit_s: float = LIMIT_S) -> list[JobRecord]:
         raise SlurmError("scontrol", str(error)) from error
 
 
+def failed_nodes(nodes: str, limit_s: float = LIMIT_S) -> tuple[str, ...]:
+    """Return those of some nodes that are down or do not answer just now; none where nobody can be asked."""
+    try:
+        answer = _answer("sinfo", ["--noheader", "--Node", f"--nodes={nodes}", "--format=%N %t"], limit_s)
+    except SlurmError:
+        return ()
+    rows = [line.split() for line in answer.printed.decode("utf-8", "replace").splitlines()]
+    # Source: sinfo(1), "NODE STATE CODES": an asterisk marks a node that does not answer.
+    bad = [row[0] for row in rows if len(row) == 2 and (row[1].endswith("*") or row[1].startswith(("down", "fail")))]
+    return tuple(dict.fromkeys(bad))
+
+
 def script_of(job_id: str, limit_s: float = LIMIT_S) -> str:
     """Return a job's batch script, where the accounting keeps it; "" elsewhere."""
     try:

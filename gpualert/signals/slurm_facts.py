@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpualert.display import duration
@@ -45,7 +46,13 @@ class Said:
     ended_at: float | None = None
 
 
-def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | None = None) -> Said:
+def said_of(
+    job: Job,
+    restart_count: int = 0,
+    step_id: str = "",
+    signal: int | None = None,
+    failed_nodes: Sequence[str] = (),
+) -> Said:
     """
     Return what Slurm says of an attempt.
 
@@ -53,6 +60,7 @@ def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | N
         restart_count: Which attempt; the first is 0.
         step_id: The step that the run was in, where it was one.
         signal: The signal that ended the run, where it is known.
+        failed_nodes: Which of the job's nodes are known to be down.
     """
     record = job.attempt(restart_count)
     notes = tuple(
@@ -63,7 +71,7 @@ def said_of(job: Job, restart_count: int = 0, step_id: str = "", signal: int | N
     if record is None or not record.has_ended:
         return Said("", (), row_of(record or job.last), notes)
     again = f"Slurm runs job {job.last.label} again: {_attempt(restart_count, record)}"
-    evidence = _evidence(record) or _sibling(record, step_id, signal)
+    evidence = _evidence(record, failed_nodes) or _sibling(record, step_id, signal)
     return Said(
         state=record.state,
         evidence=(evidence,) if evidence else (),
@@ -78,7 +86,7 @@ def _attempt(number: int, record: JobRecord) -> str:
     return f"attempt {number} ended {record.word}" + (f" on {record.nodes}" if record.nodes else "")
 
 
-def _evidence(record: JobRecord) -> Evidence | None:
+def _evidence(record: JobRecord, failed_nodes: Sequence[str]) -> Evidence | None:
     word, parameters = record.word, dict[str, Parameter](state=record.word)
     if record.reason:
         parameters["reason"] = record.reason
@@ -98,9 +106,11 @@ def _evidence(record: JobRecord) -> Evidence | None:
         text = _ENDINGS[word].format(limit=limit, asked=asked, used=used, nodes=record.nodes or "unknown name")
     else:
         return None
-    return Evidence(
-        "slurm", "", 0, f"Slurm job {record.label} {text}", host=_only_node(record), parameters=frozen(parameters)
-    )
+    host = _only_node(record)
+    if word == "NODE_FAIL" and not host and failed_nodes:
+        text += f"; down is {', '.join(failed_nodes)}"
+        host = failed_nodes[0] if len(failed_nodes) == 1 else ""
+    return Evidence("slurm", "", 0, f"Slurm job {record.label} {text}", host=host, parameters=frozen(parameters))
 
 
 def _by(record: JobRecord) -> str:
