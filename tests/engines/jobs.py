@@ -55,7 +55,7 @@ def told(mail: EmailMessage) -> Told:
     """Return what a message tells."""
     found = fields(mail)
     return Told(
-        subject=re.sub(r" after [0-9][0-9.a-z ]*", "", str(mail["Subject"])),
+        subject=re.sub(r" after [0-9][0-9.a-z]*( [0-9]+[a-z]+)*", "", str(mail["Subject"]).strip()),
         status=str(mail["X-Gpualert-Status"]),
         failure_class=str(mail["X-Gpualert-Class"]),
         why=found.get("Why", ""),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from pathlib import Path
 
 import pytest
 from smtp_server import MailServer, closed_port
@@ -22,6 +20,8 @@ def test_a_message_waits_for_a_mail_server_that_cannot_be_reached_and_arrives_on
     job, end = user.finish(_FAILING, "-w", "n3")
     assert end == Accounted("FAILED", "1:0", "n3")
     with MailServer(port=port).running() as server:
+        user.gpualert("tick")  # keeps the pause that the failure asked for
+        user.gpualert("outbox", "retry")
         user.gpualert("tick")
         user.gpualert("tick")
     (received,) = server.received
@@ -72,17 +72,3 @@ def test_a_state_folder_that_cannot_be_written_costs_the_job_nothing(user: User)
     job, end = user.finish(f"{GPUALERT} run -- sh -c 'echo out; exit 5'", "-w", "n3", "--export=ALL,TMPDIR=/proc")
     assert end == Accounted("FAILED", "5:0", "n3")
     assert "out\n" in user.output(job) and "gpualert: " in user.output(job)
-
-
-def test_a_user_without_a_python_for_us_is_told_so_and_the_job_runs(user: User) -> None:
-    tools = user.work / "bin"
-    tools.mkdir()
-    for name in ("sh", "sleep", "cat", "mkdir", "mv", "ls"):
-        found = shutil.which(name)
-        assert found
-        (tools / name).symlink_to(found)
-    user.environ |= {"GPUALERT_PYTHON": "/no/such/python"}
-    job, end = user.finish(f"PATH={tools}\n{GPUALERT} run -- sh -c 'exit 6'", "-w", "n3")
-    assert end == Accounted("FAILED", "6:0", "n3")
-    assert json.dumps(user.output(job)).count("gpualert: ") >= 1
-    assert [path.name for path in Path(user.state / "runs").glob("*/exit")] == ["exit"]

@@ -45,8 +45,9 @@ def test_eight_ranks_send_one_message_that_names_the_first_rank_and_its_node(use
     (mail,) = user.mails()
     assert end.state == "FAILED"
     found = told(mail)
-    assert found.failure_class == "device_mismatch"
-    assert re.fullmatch(r"FAILED device_mismatch: train on 8 nodes \(rank 5 on n6 first\)", found.subject)
+    assert (found.status, found.failure_class) == ("failed", "device_mismatch")
+    assert found.subject == "FAILED device_mismatch: train on 8 nodes (rank 5 on n6 first)"
+    assert "line 4, rank 5, on n6; " in found.where and found.where.endswith("train.py:6 in <module>")
     assert found.why.startswith("RuntimeError: Expected all tensors to be on the same device")
     assert found.job.startswith(f"Slurm {job}")
     assert len(user.runs()) == 8
