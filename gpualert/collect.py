@@ -12,6 +12,7 @@ from gpualert.errors import RunDirError
 from gpualert.jsonfiles import plain
 from gpualert.model import SCHEMA, Evidence, Facts, Run
 from gpualert.rundir import read_run
+from gpualert.scheduler import hear
 from gpualert.settle import Logs
 from gpualert.signals.cgroup import oom_kills, owns_cgroup
 from gpualert.signals.epilog import read_epilog
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 # Source: Slurm, sbatch(1) "OUTPUT ENVIRONMENT VARIABLES" and gres.conf(5).
 _SLURM_GPU_VARIABLES = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS", "GPU_DEVICE_ORDINAL")
 _MIB_IN_GIB = 1024
-# How a shell reports what a scheduler does to a job: SIGINT, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM.
-_STRUCK = frozenset((130, 137, 138, 140, 143))
-_LAG_S = 2.0
-_LAG_STEP_S = 0.4
-_LAST_MOMENTS_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -68,9 +64,9 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
     gpus = snapshot_gpus() if here else None
     kills, notes = _oom(run)
     said, mute = _kernel(run, here, gpus, environ)
-    slurm, silent = _slurm(run, kills)
-    ends = slurm is not None and _is_its_end(run, slurm)
-    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ()), *mute, *silent]
+    heard = hear(run, kills)
+    not_read = [*logs.not_read, *(host.not_read if host else ()), *(gpus.not_read if gpus else ())]
+    not_read += [*mute, *heard.not_read]
     if run.start and not here:
         not_read.append(f"the machine: the run was on {run.start.host or 'another host'}")
     facts = Facts(
@@ -79,14 +75,13 @@ def collect(run: Run, standing: Standing, logs: Logs, environ: Mapping[str, str]
         timed_out=bool(run.exit and run.exit.timed_out),
         oom_kills=kills,
         duration_s=duration_s(run),
-        scheduler_state=_scheduler_state(run, kills, slurm if ends else None),
+        scheduler_state=heard.state,
         host=(run.start.node or run.start.host) if run.start else "",
         gpu_allotted=gpu_allotted(environ, gpus) if here and environ is not None else None,
-        evidence=(*_ending(run, standing), *said, *(slurm.evidence if slurm and ends else ())),
+        evidence=(*_ending(run, standing), *said, *heard.evidence),
         not_read=tuple(not_read),
     )
-    told = (*slurm.notes, *filter(None, [slurm.again])) if slurm else ()
-    return Collected(facts, logs, host, gpus, (*notes, *told), slurm)
+    return Collected(facts, logs, host, gpus, (*notes, *heard.notes), heard.said)
 
 
 def duration_s(run: Run) -> float | None:
@@ -116,47 +111,6 @@ def _oom(run: Run) -> tuple[int | None, tuple[str, ...]]:
         return kills, ()
     processes = "a process was" if kills == 1 else f"{kills} processes were"
     return None, (f"while it ran {processes} killed for memory in its control group, which others share",)
-
-
-def _slurm(run: Run, kills: int | None) -> tuple[Said | None, tuple[str, ...]]:
-    """
-    Return what Slurm says of the attempt that a run was, and who could not be asked.
-
-    A run that ended well in a job's first attempt asks nobody.
-    """
-    start, ended = run.start, run.exit
-    if not start or not start.slurm_job_id or (ended and ended.status == 0 and not start.slurm_restart_count):
-        return None, ()
-    from gpualert.signals.slurm import ask_one, failed_nodes  # only a job of Slurm's pays
-    from gpualert.signals.slurm_facts import said_of
-
-    # The accounting lags behind a job that is being ended; one that failed by itself still runs for Slurm.
-    struck = ended is not None and not ended.timed_out and not kills and ended.status in _STRUCK
-    until = time.monotonic() + (_LAG_S if struck else 0.0)
-    while True:
-        asked = ask_one(start.slurm_job_id)
-        job = asked.jobs.get(start.slurm_job_id)
-        attempt = job.attempt(start.slurm_restart_count) if job else None
-        if time.monotonic() >= until or (attempt and attempt.has_ended):
-            break
-        time.sleep(_LAG_STEP_S)
-    if job is None:
-        return None, asked.not_read or (f"sacct: it does not know job {start.slurm_job_id}",)
-    signal = ended.signal or (ended.status - 128 if ended.status > 128 else None) if ended else None
-    down = failed_nodes(attempt.nodes) if attempt and attempt.word == "NODE_FAIL" else ()
-    return said_of(job, start.slurm_restart_count, start.slurm_step_id, signal, down), ()
-
-
-def _is_its_end(run: Run, slurm: Said) -> bool:
-    """Say whether the end of a job was the run's too: what ended long before was not ended by its time limit."""
-    return run.exit is None or slurm.ended_at is None or run.exit.ended_at > slurm.ended_at - _LAST_MOMENTS_S
-
-
-def _scheduler_state(run: Run, kills: int | None, slurm: Said | None) -> str:
-    """Return the state that Slurm gives, or will give, to the run; "" where it is none of the run's own."""
-    if kills and run.start and run.start.slurm_job_id:
-        return "OUT_OF_MEMORY"  # Slurm reads the same count, at the end of the step, whatever the exit status is
-    return slurm.state if slurm and not (run.exit and run.exit.status == 0) else ""
 
 
 def _kernel(

@@ -14,8 +14,8 @@ from gpualert.signals.slurm_records import (
     exit_of,
     instant,
     jobs_of,
-    shown_records,
 )
+from gpualert.signals.slurm_shown import shown_records
 
 ROWS = (DATA / "sacct.txt").read_text().replace("@UID@", "1000")
 

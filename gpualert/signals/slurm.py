@@ -17,7 +17,8 @@ from gpualert.bounded import Answer, answer_of
 from gpualert.display import shorten, visible
 from gpualert.errors import GpualertError
 from gpualert.model import Start
-from gpualert.signals.slurm_records import FIELDS, GarbledError, Job, JobRecord, jobs_of, shown_records
+from gpualert.signals.slurm_records import FIELDS, GarbledError, Job, JobRecord, jobs_of
+from gpualert.signals.slurm_shown import shown_records
 
 LIMIT_S = 5.0
 _GRACE_S = 60.0
