@@ -26,7 +26,7 @@ _END_LIMIT_S, _TOLD_LIMIT_S = 10.0, 20.0
 # Source: Python's subprocess.CalledProcessError, whose words Snakemake prints.
 _STATUS = re.compile(r"returned non-zero exit status (\d{1,3})\b")
 # Source: Snakemake's MissingOutputException.
-_WITHOUT_OUTPUT = re.compile(r"^Job (\d+) completed successfully, but some output files are missing", re.MULTILINE)
+_WITHOUT_OUTPUT = re.compile(r"^Job (\d+) +completed successfully, but some output files are missing", re.MULTILINE)
 _SIGNAL = re.compile(r"died with <Signals\.(\w+): (\d{1,2})>")
 
 

@@ -139,7 +139,7 @@ def driver():
             stat = Path(f"/proc/{pid}/stat").read_bytes()
         except OSError:
             break
-        if any(os.path.basename(word) == b"snakemake" for word in words[:4]):
+        if any(word.rpartition(b"/")[2] == b"snakemake" for word in words[:4]):
             found = pid
             if b"--mode" in words:
                 found = 0  # of one job
