@@ -84,8 +84,18 @@ def telling_state(run_path: Path, home: Path) -> Path:
 
 
 def run_paths(folders: Iterable[Path]) -> list[Path]:
-    """Return every run directory, oldest first: the names begin with the second, within one their files decide."""
-    found = [path for folder in folders for path in _children(folder / "runs") if not path.name.startswith(".")]
+    """Return every run directory, oldest first."""
+    return in_order(path for folder in folders for path in any_run_paths(folder))
+
+
+def any_run_paths(folder: Path) -> list[Path]:
+    """Return every run directory of a state folder, in any order: cheap, however many there are."""
+    return [path for path in _children(folder / "runs") if not path.name.startswith(".")]
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Return run directories, oldest first: the names begin with the second, within one their files decide."""
+    found = list(paths)
     alike = Counter(path.name[:STAMP_LENGTH] for path in found)
     ties = {path: _began_at(path) for path in found if alike[path.name[:STAMP_LENGTH]] > 1}
     return sorted(found, key=lambda path: (path.name[:STAMP_LENGTH], ties.get(path, 0), path.name))

@@ -17,13 +17,14 @@ from gpualert.config import Prune, Settings
 from gpualert.engine_attempts import remove_old
 from gpualert.errors import GpualertError, LockTimeoutError, RunDirError, UnsafeFileError
 from gpualert.files import make_private_folder, open_append
+from gpualert.finished import Finished
 from gpualert.group import group_paths, remove_empty_groups
 from gpualert.model import Run
 from gpualert.places import python_command
 from gpualert.prune import prune
 from gpualert.rundir import read_run
 from gpualert.standing import LAUNCH_GRACE_S, Standing, standing
-from gpualert.state import run_paths
+from gpualert.state import any_run_paths, in_order, run_paths
 
 LIMIT_S = 50.0
 UNKNOWN_AFTER_S = 24 * 3600.0
@@ -143,16 +144,18 @@ def find_due(state: Path, complain: Callable[[str], None], now: float | None = N
     due: list[Due] = []
     doubtful: list[Run] = []
     handed_over: list[Due] = []
-    for path in run_paths([state]):
+    paths, finished = any_run_paths(state), Finished.of(state)
+    for path in in_order(path for path in paths if path not in finished):
         if is_done(path, DONE) or is_done(path, PARKED):
-            continue
-        if tries(path) >= MAX_TRIES:
+            finished.add(path)
+        elif tries(path) >= MAX_TRIES:
             _park(path, f"gave up on the report of run '{path}' after {MAX_TRIES} tries; see its post.log", complain)
         elif is_being_done(path):
             _complain_if_stuck(path, complain, now)
         elif is_due(path, now):
             found = _look(path, complain, now, doubtful)
             (handed_over if found and job_id_of(found[0].run) else due).extend(found)
+    finished.save(paths)
     lost = _given_up(state, doubtful, now)
     names = {item.run.path.name for item in lost}
     return [*(item for item in due if item.run.path.name not in names), *lost, *_job_ended(handed_over, now)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from outcomes import messages, tick_once
 from rundirs import NOW, RUN_ID, RunBuilder, record
+from smtp_server import MailServer
 
 from gpualert.claims import MAX_TRIES, Claims, locked
 from gpualert.config import Prune
@@ -323,3 +324,83 @@ def test_prune_by_hand_keeps_a_fallback_run_whose_message_waits_at_home(
     aged(path, 100 * DAY_S)
     subprocess.run(python_command("prune"), capture_output=True, check=True)
     assert path.exists()
+
+
+def test_finished_runs_are_looked_at_once_and_the_list_of_them_may_be_deleted(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        run_id = f"2026112{number}T145138Z-node03-3f9a1c2e"
+        Claims.of(make_run(run_id, start={"run_id": run_id})).mark("ended-done")
+    listed = state / "locks" / "finished"
+    listed.parent.mkdir(mode=0o700)
+    for _ in range(2):
+        assert find_due(state, pytest.fail) == find_due(state, pytest.fail) == []
+        assert len(listed.read_text().splitlines()) == 3
+        listed.unlink()
+    fresh = make_run()
+    assert [due.run.path for due in find_due(state, pytest.fail)] == [fresh]
+
+
+def test_names_of_runs_that_are_gone_do_not_pile_up(make_run: RunBuilder, state: Path) -> None:
+    path = make_run()
+    Claims.of(path).mark("ended-done")
+    (state / "locks").mkdir(mode=0o700)
+    (state / "locks" / "finished").write_text("".join(f"gone-{number}\n" for number in range(2000)) + path.name + "\n")
+    assert find_due(state, pytest.fail) == []
+    assert (state / "locks" / "finished").read_text() == f"{path.name}\n"
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "fifo"])
+def test_something_else_in_place_of_the_list_changes_nothing(make_run: RunBuilder, state: Path, kind: str) -> None:
+    path = make_run()
+    (state / "locks").mkdir(mode=0o700)
+    listed = state / "locks" / "finished"
+    if kind == "link":
+        listed.symlink_to(path / "output.log")
+    elif kind == "folder":
+        listed.mkdir()
+    else:
+        os.mkfifo(listed)
+    assert tick_once(state) == tick_once(state) == []
+    assert len(messages(state)) == 1
+
+
+def test_what_a_report_gave_up_is_said_by_the_next_tick_once(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_MAIL", "smtp")
+    monkeypatch.setenv("GPUALERT_TO", "no address")
+    monkeypatch.setenv("GPUALERT_FROM", "me@example.org")
+    with MailServer().running() as server:
+        server.answer("RCPT", "550 5.1.1 no such user")
+        for name, value in {"HOST": "127.0.0.1", "PORT": str(server.port), "SECURITY": "none"}.items():
+            monkeypatch.setenv(f"GPUALERT_SMTP_{name}", value)
+        post(make_run())
+        (complaint,) = tick_once(state)
+        assert "550 5.1.1 no such user" in complaint and RUN_ID in complaint
+        assert tick_once(state) == []
+
+
+def test_a_message_that_was_given_up_does_not_outlive_its_run(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_MAIL", "sendmail")
+    program = state.parent / "sendmail"
+    program.write_text("#!/bin/sh\nexit 67\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("GPUALERT_SENDMAIL_PATH", str(program))
+    path = make_run()
+    post(path)
+    assert list((state / "outbox" / "dead").iterdir())
+    aged(path, 100 * DAY_S)
+    assert prune_state(state, Prune(), time.time()) == [path]
+    assert not list((state / "outbox" / "dead").iterdir())
+
+
+def test_a_run_that_is_collected_for_a_digest_is_not_removed(make_run: RunBuilder, state: Path) -> None:
+    first, second = make_run(), make_run(OTHER_ID, start={"run_id": OTHER_ID})
+    for path in (first, second):
+        post(path)
+        aged(path, 100 * DAY_S)
+    assert prune_state(state, Prune(), time.time()) == [first]
