@@ -21,13 +21,14 @@ _BEGAN_S, _LAST_WORDS_S, _POLL_S = 5.0, 1.0, 0.5
 @click.option("--json", "as_json", is_flag=True, help="Print all that is known as JSON.")
 @click.option("--send", is_flag=True, help="Send the summary, once; engines and `gpualert tick` ask for that.")
 @click.option("--follow", type=click.IntRange(0), hidden=True, help="Send it once this process has ended.")
+@click.option("--engine", default="snakemake", hidden=True, help="With --follow: which engine that process is.")
 @click.argument("workflow", default="last")
-def workflow(workflow: str, as_json: bool, send: bool, follow: int | None) -> None:
+def workflow(workflow: str, as_json: bool, send: bool, follow: int | None, engine: str) -> None:
     """Show how the jobs of WORKFLOW (its id, the beginning of it, or `last`) went."""
     from gpualert import workflow_summary as summary
 
     if follow is not None:
-        _follow(workflow, follow)
+        _follow(workflow, follow, engine)
         return
     known = folders()
     folder = find_workflow(workflow, known)
@@ -44,14 +45,14 @@ def workflow(workflow: str, as_json: bool, send: bool, follow: int | None) -> No
     say(text(build_workflow_report(story, windows)).rstrip("\n"))
 
 
-def _follow(name: str, pid: int) -> None:
+def _follow(name: str, pid: int, engine: str) -> None:
     """
     Wait for the end of a workflow that nobody else follows, and send its summary.
 
     A tick does so where its process is on another machine, or ours is killed with a job.
     """
     began_at = time.time() - _BEGAN_S
-    begin(state_folder(), name, engine="snakemake", name="", started_at=began_at, pid=pid, is_counted=False)
+    begin(state_folder(), name, engine=engine, name="", started_at=began_at, pid=pid, is_counted=False)
     (folder,) = [found for found in workflows(folders()) if found.path.name == name]
     while pid and not has_ended(folder.read()):
         time.sleep(_POLL_S)
