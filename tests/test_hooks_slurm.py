@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from gpualert.places import place
+from gpualert.cli.setup import scrontab_lines
+from gpualert.places import place, shim
 from gpualert.signals.epilog import read_epilog
 
 HOOKS = place("hooks") / "slurm"
@@ -331,6 +333,26 @@ def test_the_task_prolog_of_an_installation_names_its_python(tmp_path: Path) -> 
         f"export PATH=/usr/bin:/bin:{files}/bash",
         f"export GPUALERT_PYTHON={tmp_path}/venv/bin/python3",
     ]
+
+
+# --- scrontab ----------------------------------------------------------------
+
+
+def test_scrontabs_lines_are_options_and_one_entry_that_works_in_an_empty_environment(state: Path) -> None:
+    *options, entry = scrontab_lines(shim(), Path(sys.executable), state)
+    assert options and all(option.startswith("#SCRON --") for option in options)
+    assert f"#SCRON --output={state}/scron.log" in options
+    assert entry.startswith("*/5 * * * * env ")
+    command = entry.removeprefix("*/5 * * * * ")
+    done = subprocess.run(["/bin/sh", "-c", command], env={}, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (state / "locks/ticked").exists()
+
+
+def test_a_percent_sign_in_a_path_is_no_pattern_for_slurm_and_stays_in_the_command() -> None:
+    *options, entry = scrontab_lines(Path("/a b/gpualert"), Path("/x%y/python"), Path("/st%ate"))
+    assert "#SCRON --output=/st%%ate/scron.log" in options
+    assert "GPUALERT_PYTHON=/x%y/python" in entry and "'/a b/gpualert' tick" in entry
 
 
 @pytest.mark.parametrize("name", ["mailprog", "epilog", "task_prolog"])

@@ -35,9 +35,11 @@ def config(key: str | None, as_json: bool) -> int:
 
 
 @click.command()
-def crontab() -> int:
+@click.option("--scron", is_flag=True, help="Print lines for scrontab, Slurm's own crontab.")
+def crontab(scron: bool) -> int:
     """Print the line for crontab; add it with: (crontab -l; gpualert crontab) | crontab -"""
-    click.echo(crontab_line(shim(), Path(sys.executable), load_settings().home))
+    installation = (shim(), Path(sys.executable), load_settings().home)
+    say("\n".join(scrontab_lines(*installation)) if scron else crontab_line(*installation))
     return 0
 
 
@@ -47,11 +49,27 @@ def crontab_line(command: Path, python: Path, home: Path) -> str:
 
     Source: crontab(5): a `%` ends the command unless a backslash stands before it; the environment is almost empty.
     """
+    return f"* * * * * {_tick_command(command, python, home)}".replace("%", r"\%")
+
+
+def scrontab_lines(command: Path, python: Path, home: Path) -> list[str]:
+    """
+    Return the lines that have Slurm start `tick` every five minutes: each time is a job, which waits in the queue.
+
+    Source: scrontab(1): options stand in lines of their own before the entry; a job that is late skips its turns.
+    """
+    log = shlex.quote(str(home.absolute() / "scron.log").replace("%", "%%"))  # sbatch(1), "filename pattern"
+    options = ["--job-name=gpualert-tick", "--time=10", "--mem=500M", f"--output={log}", "--open-mode=append"]
+    return [*(f"#SCRON {option}" for option in options), f"*/5 * * * * {_tick_command(command, python, home)}"]
+
+
+def _tick_command(command: Path, python: Path, home: Path) -> str:
     variables = {"GPUALERT_HOME": str(home.absolute()), "GPUALERT_PYTHON": str(python.absolute())}
     if os.environ.get("XDG_CONFIG_HOME"):
         variables["XDG_CONFIG_HOME"] = os.environ["XDG_CONFIG_HOME"]
-    words = ["env", *(f"{name}={value}" for name, value in variables.items()), str(command.absolute()), "tick"]
-    return f"* * * * * {shlex.join(words)}".replace("%", r"\%")
+    return shlex.join(
+        ["env", *(f"{name}={value}" for name, value in variables.items()), str(command.absolute()), "tick"]
+    )
 
 
 @click.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import re
 import shutil
 import subprocess
@@ -174,6 +176,21 @@ class User:
         """Return the messages that have arrived, the oldest first."""
         return messages(self.state)
 
+    def mailed(self, recipient: str, limit_s: float = 60) -> EmailMessage:
+        """Return the message that our MailProg sent to somebody, once it is there; no other may have come."""
+
+        def found() -> list[EmailMessage]:
+            return [mail for mail in map(_parsed, self.cluster.base.glob("mail/*.eml")) if mail["To"] == recipient]
+
+        wait_until(found, limit_s, f"a message to {recipient}")
+        (mail,) = found()
+        return mail
+
+    def passed_on(self, recipient: str) -> list[list[str]]:
+        """Return the words that our MailProg gave to the system's mail program for somebody."""
+        calls = [path.read_text().split("\0")[:-2] for path in self.cluster.base.glob("plain/*.mail")]
+        return [words for words in calls if words[-1:] == [recipient]]
+
     def runs(self) -> list[Path]:
         """Return the run directories, the oldest first."""
         return sorted((self.state / "runs").glob("*"))
@@ -182,3 +199,9 @@ class User:
         """Return what Slurm's output file of a job holds."""
         path = self.work / f"slurm-{job}.out"
         return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _parsed(path: Path) -> EmailMessage:
+    found = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+    assert isinstance(found, EmailMessage)
+    return found

@@ -42,6 +42,7 @@ _SCRIPTS = {
     "step": (f"srun {_COUNT}", _TO_STEPS),
     "limit": (f"exec {_LAST}",),
     "limit of a step": (f"srun {_LAST}",),
+    "limit, mailed": ("echo step 12; exec sleep 300", "--mail-type=END,FAIL", "--mail-user={recipient}"),
 }
 
 
@@ -69,6 +70,7 @@ def slow(make_user: Callable[[], User]) -> dict[str, Slow]:
     def submitted(script: str, *options: str) -> Slow:
         user = make_user()
         (user.work / "counter.py").write_text(_COUNTER)
+        options = tuple(option.format(recipient=f"{user.work.parent.name}@example.org") for option in options)
         return Slow(user, user.sbatch(script, "-t", "1", *options))
 
     return {name: submitted(*words) for name, words in _SCRIPTS.items()}
@@ -104,6 +106,15 @@ def test_a_job_that_reaches_its_time_limit(slow: dict[str, Slow], form: str) -> 
     )
     assert (found.host, found.job.split(".")[0]) == (end.nodes, f"Slurm {job.job}")
     assert "TIME LIMIT" in found.why or "TIMEOUT" in found.why
+
+
+def test_slurms_mail_about_a_time_limit_is_a_report(slow: dict[str, Slow]) -> None:
+    job = slow["limit, mailed"]
+    end = job.end()
+    assert end.state == "TIMEOUT"
+    found = told(job.user.mailed(f"{job.user.work.parent.name}@example.org"))
+    assert (found.subject, found.status) == (f"FAILED walltime: job on {end.nodes}", "failed")
+    assert (found.host, found.job) == (end.nodes, f"Slurm {job.job}")
 
 
 def test_a_job_whose_node_dies_is_reported_as_lost(user: User) -> None:
