@@ -27,9 +27,13 @@ def find_run(folders: Iterable[Path], chain: str, started: Started) -> Run | Non
     paths = run_paths(folders)
     first, last = _stamp(started.started_at - _BEFORE_S), _stamp(started.started_at + _AFTER_S)
     near = [path for path in paths if first <= path.name[:STAMP_LENGTH] <= last]
-    for run in _of_attempt([*near, *(path for path in paths if path not in set(near))], chain, started.number):
-        return run
-    return None
+    rest = [path for path in paths if path not in set(near)]
+    return next(_of_attempt([*near, *rest], chain, started.number), None)
+
+
+def runs_of(folders: Iterable[Path], chain: str, number: int) -> list[Run]:
+    """Return all runs that call themselves part of an attempt, oldest first."""
+    return list(_of_attempt(run_paths(folders), chain, number))
 
 
 def _of_attempt(paths: Iterable[Path], chain: str, number: int) -> Iterator[Run]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import click
 
 from gpualert.chains.driver import OVER, drive
 from gpualert.chains.ending import history
+from gpualert.chains.handover import job_id_of
 from gpualert.chains.read import read_chain, read_story
 from gpualert.chains.record import Chain, Order, Story
 from gpualert.chains.runs import find_run
@@ -203,20 +205,23 @@ def stop(name: str, kill: bool) -> int:
 
 
 def _end_attempt(what: Chain, story: Story) -> None:
-    """Send SIGTERM to the running attempt, where it runs here."""
+    """
+    End the running attempt.
+
+    Raises:
+        GpualertError: It cannot be reached from here.
+    """
     started = story.started.get(story.last)
     run = find_run(folders(), what.id, started) if started else None
-    here = run is not None and run.start is not None and _is_here(run.start.host)
-    if run is None or run.start is None or not here or what.submits:
-        raise GpualertError(
-            f"attempt {story.last} of chain '{what.id}' cannot be ended from here; the chain is stopped"
-        )
-    os.kill(run.start.pid, signal.SIGTERM)
-    say(f"chain {what.id} is stopped, and attempt {story.last} was sent SIGTERM")
-
-
-def _is_here(host: str) -> bool:
-    return os.uname().nodename == host
+    job_id = job_id_of(run) if run else ""
+    if job_id:
+        subprocess.run(["scancel", job_id], check=False, timeout=_LOCK_S)
+        say(f"chain {what.id} is stopped, and Slurm was told to cancel job {job_id}")
+    elif run and run.start and run.start.host == os.uname().nodename:
+        os.kill(run.start.pid, signal.SIGTERM)
+        say(f"chain {what.id} is stopped, and attempt {story.last} was sent SIGTERM")
+    else:
+        raise GpualertError(f"cannot end attempt {story.last} of chain '{what.id}' from here; the chain is stopped")
 
 
 @chain.command()
