@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rundirs import RunBuilder
 
 from gpualert.cli.setup import scrontab_lines
 from gpualert.places import place, shim
+from gpualert.post import post
 from gpualert.signals.epilog import read_epilog
 
 HOOKS = place("hooks") / "slurm"
@@ -338,7 +340,10 @@ def test_the_task_prolog_of_an_installation_names_its_python(tmp_path: Path) -> 
 # --- scrontab ----------------------------------------------------------------
 
 
-def test_scrontabs_lines_are_options_and_one_entry_that_works_in_an_empty_environment(state: Path) -> None:
+def test_scrontabs_lines_are_options_and_one_entry_that_works_in_an_empty_environment(
+    make_run: RunBuilder, state: Path
+) -> None:
+    post(make_run())
     *options, entry = scrontab_lines(shim(), Path(sys.executable), state)
     assert options and all(option.startswith("#SCRON --") for option in options)
     assert f"#SCRON --output={state}/scron.log" in options
