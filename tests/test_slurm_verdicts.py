@@ -109,7 +109,7 @@ def test_a_state_that_says_no_more_than_the_exit_status_is_no_evidence(job: JobR
 def test_while_the_job_runs_its_state_says_nothing() -> None:
     said = said_of(Job((replace(RECORD, state="RUNNING"),)))
     assert (said.state, said.evidence, said.again) == ("", (), "")
-    assert said.row.startswith("4711 RUNNING")
+    assert said.row == "4711, n3, time limit 01:00:00"
 
 
 def test_attempts_before_are_told_and_an_attempt_that_runs_again_says_so() -> None:

@@ -138,7 +138,14 @@ def _only_node(record: JobRecord) -> str:
 
 
 def row_of(record: JobRecord) -> str:
-    """Return a record in one line: `4711 TIMEOUT 0:0 (TimeLimit), n1, 1h 1m of 01:00:00, 812K of 4G`."""
+    """
+    Return a record in one line: `4711 TIMEOUT 0:0 (TimeLimit), n1, 1h 1m of 01:00:00, 812K of 4G memory`.
+
+    While the job runs the accounting may be behind: its state and times are left out.
+    """
+    if not record.has_ended:
+        limit = f"time limit {record.time_limit}" if record.time_limit else ""
+        return ", ".join(filter(None, [record.label, record.nodes, limit]))
     reason = f" ({record.reason})" if record.reason else ""
     parts = [f"{record.label} {record.state} {record.code}".rstrip() + reason, record.nodes]
     if record.elapsed_s is not None:
