@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from outcomes import body
@@ -85,17 +86,23 @@ def test_a_job_that_exits_with_0_after_a_kill_for_memory_has_failed(user: User) 
     assert json.loads((run / "verdict.json").read_text())["exited_zero"] is True
 
 
-def test_a_job_cancelled_by_its_owner(user: User) -> None:
-    job = user.sbatch(f"exec {GPUALERT} run --name job -- sh -c 'echo up; exec sleep 300'", "-w", "n1")
+@pytest.mark.parametrize("form", ["exec {run}", "srun {run}", "{run}"], ids=["exec", "a step", "neither"])
+def test_a_job_cancelled_by_its_owner(user: User, form: str) -> None:
+    run = f"{GPUALERT} run --name job -- sh -c 'echo up; exec sleep 300'"
+    job = user.sbatch(form.format(run=run), "-w", "n1")
     user.wait_for_output(job, "up")
     user.run("scancel", job)
     end = user.wait(job)
+    assert end.state == "CANCELLED"
+    # Slurm kills what is left when the batch shell is gone: our report too, where that shell only waited for us.
+    lost = form == "{run}"
+    assert len(user.mails()) == (0 if lost else 1)
     user.gpualert("tick")
     (mail,) = user.mails()
-    assert end.state == "CANCELLED"
     who = user.run("id", "-u").stdout.strip()
     why = f"Slurm job {job} CANCELLED by {who} ({user.cluster.user})"
-    assert told(mail) == failed("interrupted", why, "slurm, on n1", job)
+    expected = failed("interrupted", why, "slurm, on n1", f"{job}.0" if "srun" in form else job)
+    assert told(mail) == (replace(expected, subject="LOST interrupted: job on n1", status="lost") if lost else expected)
 
 
 def test_an_attempt_that_slurm_runs_again_is_told_with_the_next(user: User) -> None:

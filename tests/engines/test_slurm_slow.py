@@ -42,6 +42,7 @@ _SCRIPTS = {
     "step": (f"srun {_COUNT}", _TO_STEPS),
     "limit": (f"exec {_LAST}",),
     "limit of a step": (f"srun {_LAST}",),
+    "limit, neither": (_LAST,),
     "limit, mailed": ("echo step 12; exec sleep 300", "--mail-type=END,FAIL", "--mail-user={recipient}"),
 }
 
@@ -91,8 +92,10 @@ def test_without_exec_a_signal_to_the_batch_shell_ends_it_and_the_page_says_so(s
     assert "exec gpualert run" in (Path(__file__).parents[2] / "docs/slurm.md").read_text()
 
 
-@pytest.mark.parametrize("form", ["limit", "limit of a step"])
-def test_a_job_that_reaches_its_time_limit(slow: dict[str, Slow], form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "status"), [("limit", "failed"), ("limit of a step", "failed"), ("limit, neither", "lost")]
+)
+def test_a_job_that_reaches_its_time_limit(slow: dict[str, Slow], form: str, status: str) -> None:
     job = slow[form]
     end = job.end()
     assert end.state == "TIMEOUT"
