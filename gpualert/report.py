@@ -48,7 +48,7 @@ class Rank:
         node: Where it was, or "".
         outcome: How it ended, such as `FAILED cuda_oom`, or what is known instead.
         took_s: How long it took, or None.
-        log: Where its log lies, or "".
+        log: Where its log or its run directory lies, or "".
         first: What the failure began with, such as `rank 5`, where it began here; else "".
         succeeded: Whether it ended well.
     """

@@ -81,9 +81,9 @@ def test_the_table_of_ranks_names_node_outcome_duration_and_log_of_each(ranks: R
     report_each(*paths)
     rows = [line.split() for line in body(messages(state)[0]).splitlines() if line.startswith("rank ")]
     assert rows == [
-        ["rank", f"{n},", "first", f"n{n}", "FAILED", "cuda_oom", "1m", "40s", str(path / "output.log")]
+        ["rank", f"{n},", "first", f"n{n}", "FAILED", "cuda_oom", "1m", "40s", str(path)]
         if n == 5
-        else ["rank", str(n), f"n{n}", "FAILED", "nccl", "1m", "41s", str(path / "output.log")]
+        else ["rank", str(n), f"n{n}", "FAILED", "nccl", "1m", "41s", str(path)]
         for n, path in enumerate(paths)
     ]
 
@@ -119,10 +119,11 @@ def test_members_that_never_reported_are_listed(ranks: Ranks, state: Path) -> No
     post(ranks.failed(5))
     (mail,) = messages(state)
     told = body(mail)
-    assert "rank 1 on n1: no end was recorded" in told
-    assert "rank 2 on n2: still running" in told
-    assert "rank 3 on n3: ended, not judged yet" in told
-    assert "rank 0, 4, 6, 7: never started, as far as this state folder tells" in " ".join(told.split())
+    assert "no end was recorded: rank 1 on n1" in told
+    assert "still running: rank 2 on n2" in told
+    assert "exit status 1, not judged yet: rank 3 on n3" in told
+    absent = "never started, as far as this state folder tells: rank 0, rank 4, rank 6, rank 7"
+    assert absent in " ".join(told.split())
     assert str(mail["Subject"]).endswith("(rank 5 on n5 first)")
 
 

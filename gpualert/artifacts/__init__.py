@@ -24,7 +24,11 @@ MAX_UNASKED = 20  # attachments that nobody named
 MAX_LISTED = 30  # files that are named although they do not go along
 _SEARCH_LIMIT_S = 10.0  # on a file system that does not answer
 
-_OURS = ("runs", "groups", "outbox", "mail", "locks", "history.jsonl")  # in a state folder
+# In a state folder, which may well be a folder of the job's own.
+_OURS = (
+    *("runs", "groups", "chains", "outbox", "mail", "hosts", "ledger", "workflows", "gates", "locks"),
+    "history.jsonl",
+)
 
 NO_LOG = "not sent: --no-log"
 _NO_ROOM = "too large for what is left of the budget"

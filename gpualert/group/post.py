@@ -25,7 +25,7 @@ from gpualert.nesting import is_inner
 
 # Since this post began.  Where the job's end waits, settling and sending need most of the shim's 30 s.
 _WAIT_S, _PATIENCE_S = 10.0, 60.0
-_PAUSE_S = 0.2
+_PAUSE_S, _LOOK_AGAIN_S = 0.2, 2.0
 _LOCK_S = 1.0
 # Logs that no reader survived that often are not read again.
 _CLASSIFY_TRIES = 2
@@ -109,13 +109,14 @@ class _Group:
 
     def _ripe(self) -> Seen | None:
         """Wait until the group is to be reported, and return who has; None where that is done, or for others to do."""
-        ends = self.began + (_WAIT_S if self.wait else _PATIENCE_S) - _age_s(self.folder)
+        since = self.began - _age_s(self.folder)
+        ends = since + (_WAIT_S if self.wait else _PATIENCE_S)
         while True:
             reported = count_joined(self.folder)
             seen = look(self.folder)
             if self._is_told(seen):
                 return None
-            turn = seen.turn(self.folder, waited=time.monotonic() >= ends)
+            turn = seen.turn(self.folder, waited=self._has_waited(seen, since, ends))
             if turn is Turn.REPORT:
                 return seen
             if turn is Turn.WAIT:
@@ -126,7 +127,16 @@ class _Group:
     def _is_told(self, seen: Seen) -> bool:
         return not seen.runs or self.claims.has(f"{FAILED}-done") or self.claims.has(f"{seen.word}-done")
 
+    def _has_waited(self, seen: Seen, since: float, ends: float) -> bool:
+        """Say whether we have waited long enough: not as long where all have ended, as reports may have been killed."""
+        now = time.monotonic()
+        if now >= ends or now < since + _WAIT_S:
+            return now >= ends
+        others = list(unreported(self.folder, seen.runs))
+        return len(seen.runs) + len(others) == seen.size and all(run.exit for run in others)
+
     def _wait_for_another(self, count: int, ends: float) -> None:
+        ends = min(ends, time.monotonic() + _LOOK_AGAIN_S)
         while count_joined(self.folder) <= count and time.monotonic() < ends:
             time.sleep(_PAUSE_S)
 

@@ -15,7 +15,7 @@ from gpualert.report import Rank
 from gpualert.settle import Logs
 from gpualert.wording import outcome
 
-_MOST_LOGS = 4  # shown and attached; the paths of all are in the table
+_MOST_LOGS = 6  # shown and attached; the paths of all are in the table
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,11 @@ def _last_exit(of_first: Exit | None, exits: Iterable[Exit | None]) -> Exit | No
 
 
 def _shown_logs(members: Sequence[Member], origin: Member, verdict: Verdict) -> Logs:
-    """Return the logs of the first member and of others that speak in the verdict."""
+    """Return the logs of the first member and those of others that speak in the verdict."""
     files = {item.file for item in (*verdict.evidence, *(other.evidence for other in verdict.runners_up))}
-    speaking = [member for member in members if files & {log.name for log in member.logs.files}]
-    chosen = list(dict.fromkeys([id(member) for member in (origin, *speaking)]))[:_MOST_LOGS]
-    shown = {id(member): member.logs for member in members}
-    unique = {log.path: log for at in chosen for log in shown[at].files}
-    return Logs(tuple(unique.values()), origin.logs.not_read)
+    speaking = [log for member in members for log in member.logs.files if log.name in files]
+    shown = {log.path: log for log in (*origin.logs.files, *speaking)}
+    return Logs(tuple(shown.values())[:_MOST_LOGS], origin.logs.not_read)
 
 
 def _rows(members: Iterable[Member], origin: Member, verdict: Verdict) -> list[Rank]:
@@ -110,10 +108,16 @@ def _row(member: Member, first: str) -> Rank:
         node=member.host,
         outcome=outcome(member.verdict) if member.verdict else member.progress,
         took_s=duration_s(member.run),
-        log=next((str(stream.path) for stream in member.run.streams if stream.path), ""),
+        log=_place(member.run),
         first=first,
         succeeded=member.verdict is not None and not member.is_bad,
     )
+
+
+def _place(run: Run) -> str:
+    """Return the run directory, or where else the log lies."""
+    elsewhere = (stream.path for stream in run.streams if stream.path and run.path not in stream.path.parents)
+    return str(next(elsewhere, run.path))
 
 
 def _absent_rows(members: Sequence[Member]) -> list[Rank]:

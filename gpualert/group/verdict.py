@@ -18,12 +18,12 @@ from gpualert.wording import host_of
 
 # What often follows from the failure of another rank: a rank that says something else is believed before.
 _MAY_FOLLOW = frozenset(("interrupted", "unknown", "hang", "nccl", "rendezvous", "network"))
-_MOST_LOGS, _MOST_RANKS = 64, 1 << 16
+_MOST_LOGS, _MOST_RANKS, _MOST_NAMED = 64, 1 << 16, 10
 _MOST_BYTES, _MOST_BYTES_WAITING = 8 << 30, 256 << 20
 _STANDINGS = {
     Standing.RUNNING: "still running",
     Standing.LAUNCHING: "still running",
-    Standing.ENDED: "ended, not judged yet",
+    Standing.ENDED: "ended",
     Standing.LOST: "no end was recorded",
     Standing.UNKNOWN: "no end was recorded",
     Standing.ABANDONED: "never started",
@@ -59,6 +59,8 @@ class Member:
     @property
     def progress(self) -> str:
         """How it stands, of one that has not reported."""
+        if self.run.exit:
+            return f"exit status {self.run.exit.status}, not judged yet"
         return _STANDINGS[self.standing]
 
     @property
@@ -206,17 +208,20 @@ def _placed(item: Evidence, members: Iterable[Member], origin: Member | None) ->
 
 
 def _missing(members: Sequence[Member]) -> list[str]:
-    """Return a sentence for each member that has not reported, and one for those that never started."""
-    said = [
-        f"{member.label}{f' on {member.host}' if member.host else ''}: {member.progress}"
-        for member in members
-        if not member.findings
-    ]
-    absent = absent_ranks(members)
-    if absent:
-        numbers = ", ".join(map(str, absent[:20])) + (" ..." if len(absent) > 20 else "")
-        said.append(f"{members[0].group.word} {numbers}: never started, as far as this state folder tells")
-    return said[:20]
+    """Say who has not reported, a sentence for each reason."""
+    silent: dict[str, list[str]] = {}
+    for member in members:
+        if not member.findings:
+            silent.setdefault(member.progress, []).append(member.label + (f" on {member.host}" if member.host else ""))
+    if absent := absent_ranks(members):
+        reason = "never started, as far as this state folder tells"
+        silent[reason] = [f"{members[0].group.word} {rank}" for rank in absent]
+    return [f"{reason}: {_listed(labels)}" for reason, labels in silent.items()]
+
+
+def _listed(labels: Sequence[str]) -> str:
+    rest = len(labels) - _MOST_NAMED
+    return ", ".join(labels[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def absent_ranks(members: Sequence[Member]) -> list[int]:
