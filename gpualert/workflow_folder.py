@@ -84,6 +84,7 @@ class Workflow:
         pid, pid_starttime: The process that drives it; 0 where it is on another machine.
         history_at_bytes: How long the history was when it began: what it did comes after.
         is_counted: Whether that process tells of every job and of its own end.
+        is_gated: Whether jobs that only a person can mend are not tried again (GPUALERT_GATE=stop).
         ended_at: None until its end was told, or noticed.
         done, total: How many jobs it did of how many; None where nobody counted.
     """
@@ -101,6 +102,7 @@ class Workflow:
     started_at: float
     history_at_bytes: int
     is_counted: bool
+    is_gated: bool
     ended_at: float | None = None
     done: int | None = None
     total: int | None = None
@@ -171,6 +173,7 @@ class WorkflowFolder:
                 started_at=float(known["started_at"]),
                 history_at_bytes=int(known.get("history_at_bytes", 0)),
                 is_counted=bool(known.get("is_counted", True)),
+                is_gated=bool(known.get("is_gated", False)),
                 ended_at=known.get("ended_at"),
                 done=known.get("done"),
                 total=known.get("total"),
@@ -259,6 +262,7 @@ def begin(
             "pid_starttime": starttime_of(pid) if pid else None,
             "started_at": started_at,
             "is_counted": is_counted,
+            "is_gated": os.environ.get("GPUALERT_GATE") == "stop",
             "history_at_bytes": history.stat().st_size if history.exists() else 0,
         },
     )

@@ -162,7 +162,8 @@ def _point(clean: Cleaner, job: JobStory) -> Point:
 def _tried(job: JobStory) -> str:
     if job.passed_at is not None:
         return f"passed at attempt {job.tries}"
-    return f"{job.tries} attempts" if job.tries > 1 else "1 attempt"
+    tried = f"{job.tries} attempts" if job.tries > 1 else "1 attempt"
+    return f"{tried}, and not tried again: a person must mend it" if job.is_gated else tried
 
 
 def _earlier(job: JobStory) -> Iterable[str]:

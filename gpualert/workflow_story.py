@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from gpualert.model import Verdict
@@ -47,10 +47,12 @@ class JobStory:
     Attributes:
         attempts: Those that failed, in their order; never empty.
         passed_at: When it passed after all, or None.
+        is_gated: Whether it was not tried again because only a person can mend it.
     """
 
     attempts: tuple[Attempt, ...]
     passed_at: float | None
+    is_gated: bool = False
 
     @property
     def last(self) -> Attempt:
@@ -112,29 +114,20 @@ class Story:
         return tuple(Counter(job.last.verdict.failure_class for job in self.failed).most_common())
 
 
-def jobs_of(attempts: Iterable[Attempt], passed: Mapping[str, float]) -> tuple[JobStory, ...]:
+def jobs_of(
+    attempts: Iterable[Attempt], passed: Mapping[str, float], gated: Container[str] = ()
+) -> tuple[JobStory, ...]:
     """
     Put the attempts of each job together.
 
     Args:
         passed: When a job passed, by its key; it counts only after the job's last failure.
+        gated: The keys of jobs that were not tried again.
     """
     of_job: dict[str, list[Attempt]] = {}
     for attempt in sorted(attempts, key=lambda attempt: attempt.ended_at):
         of_job.setdefault(attempt.key, []).append(attempt)
     return tuple(
-        JobStory(tuple(alike), at if (at := passed.get(key, 0.0)) >= alike[-1].ended_at else None)
+        JobStory(tuple(alike), at if (at := passed.get(key, 0.0)) >= alike[-1].ended_at else None, key in gated)
         for key, alike in of_job.items()
     )
-
-
-def not_covered(told: Iterable[Attempt], seen: Iterable[Attempt]) -> list[Attempt]:
-    """
-    Return the attempts that the engine told of and of which there is no run.
-
-    Args:
-        told: What the engine told.
-        seen: What the runs tell.
-    """
-    known = {(attempt.key, attempt.number) for attempt in seen}
-    return [attempt for attempt in told if (attempt.key, attempt.number) not in known]

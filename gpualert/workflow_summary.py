@@ -12,19 +12,17 @@ from gpualert.cleaning import Window
 from gpualert.config import Settings
 from gpualert.errors import RunDirError
 from gpualert.excerpt import read_windows
-from gpualert.findings import judge
 from gpualert.history import read_engine_history
-from gpualert.model import Evidence, Facts, LogFile, Run, RunStatus
+from gpualert.model import Run, RunStatus
 from gpualert.notify.message import compose, envelope, message_id
 from gpualert.notify.outbox import queue_message, send_due
 from gpualert.rundir import read_run
 from gpualert.settle import readable_logs
 from gpualert.state import STAMP_LENGTH, run_paths, state_of
-from gpualert.tell import findings_of
-from gpualert.wording import host_of, job_of
+from gpualert.workflow_attempts import attempt_of_run, attempts_told, log_files
 from gpualert.workflow_folder import FailedJob, Workflow, WorkflowFolder, has_ended
 from gpualert.workflow_report import build_workflow_report, status_of
-from gpualert.workflow_story import Attempt, Story, jobs_of, not_covered
+from gpualert.workflow_story import Attempt, Story, jobs_of
 
 _WELL = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 _SEND_S = 60.0
@@ -90,10 +88,14 @@ def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list
         workflow = replace(workflow, ended_at=time.time())  # just noticed
     told, passed, troubles = folder.failures()
     runs = list(_runs(workflow, folders))
-    seen = [attempt for run in runs if (attempt := _attempt_of_run(run))]
-    attempts = [*seen, *not_covered([_attempt_told(workflow, job) for job in told], seen)]
+    seen = [attempt for run in runs if (attempt := attempt_of_run(run))]
+    gated = _gated(workflow, {attempt.key for attempt in seen})
+    known = {(attempt.key, attempt.number) for attempt in seen}
+    others = [job for job in told if job.key not in gated and (job.key, job.attempt) not in known]
+    judged, unread = attempts_told(workflow, others)
+    attempts = [*seen, *judged]
     passed |= _passed(workflow, folders, seen, {job.key for job in told})
-    jobs = jobs_of(attempts, passed)
+    jobs = jobs_of(attempts, passed, gated)
     story = Story(
         workflow=workflow.workflow,
         **{name: getattr(workflow, name) for name in ("engine", "name", "cwd", "host", "started_at", "ended_at")},
@@ -101,7 +103,7 @@ def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list
         done=workflow.done,
         total=workflow.total,
         jobs=jobs,
-        not_read=tuple(troubles),
+        not_read=(*troubles, *unread),
     )
     return story, _windows(story, {run.run_id: run for run in runs}, {job.key: job for job in told})
 
@@ -118,6 +120,14 @@ def _runs(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Run]:
             continue  # its own report says so
         if run.engine.get("workflow") == workflow.workflow:
             yield run
+
+
+def _gated(workflow: Workflow, keys: Iterable[str]) -> frozenset[str]:
+    """Return which jobs the shim did not run again: further failures that the engine tells of are none."""
+    if not workflow.is_gated:
+        return frozenset()
+    gates = state_of(workflow.path) / "gates" / workflow.workflow
+    return frozenset(key for key in keys if key and (gates / key).is_file())
 
 
 def _passed(
@@ -141,78 +151,6 @@ def _successes(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Mapping[
         yield from read_engine_history(state, workflow.workflow, workflow.history_at_bytes if state == own else 0)
 
 
-def _attempt_of_run(run: Run) -> Attempt | None:
-    """Return what a run tells of a failed attempt; None where it went well, or is under way."""
-    found = findings_of(run)
-    if found is None or found.verdict.status in _WELL:
-        return None
-    engine = run.engine
-    number = engine.get("attempt", "")
-    streams = [str(stream.path) for stream in run.streams if stream.path]
-    return Attempt(
-        key=engine.get("key", ""),
-        rule=engine.get("rule", ""),
-        wildcards=engine.get("wildcards", ""),
-        number=int(number) if number.isdecimal() else 0,
-        ended_at=run.exit.ended_at if run.exit else (run.start.started_at if run.start else 0.0),
-        exit_status=run.exit.status if run.exit else None,
-        verdict=found.verdict,
-        node=host_of(run),
-        external_job=job_of(run),
-        run_id=run.run_id,
-        logs=_sizes([*(str(Path(run.cwd, word)) for word in engine.get("log", "").split()), *streams]),
-    )
-
-
-def _attempt_told(workflow: Workflow, job: FailedJob) -> Attempt:
-    """Return a failed attempt as the engine told it, judged by what its logs say."""
-    verdict = judge(_log_files(job), Facts(status=job.exit_status or 1))
-    said = _telling_lines(job.said)
-    if said and not any(item.source == "log" for item in verdict.evidence):
-        verdict = replace(verdict, evidence=(Evidence(workflow.engine, "", 0, said),))
-    return Attempt(
-        key=job.key,
-        rule=job.rule,
-        wildcards=job.wildcards,
-        number=job.attempt,
-        ended_at=job.at,
-        exit_status=job.exit_status,
-        verdict=verdict,
-        node="" if job.external_job else workflow.host,
-        external_job=job.external_job,
-        logs=_sizes(job.logs),
-        said=said,
-    )
-
-
-def _log_files(job: FailedJob) -> list[LogFile]:
-    """Return a job's logs: the copies, which no later attempt has touched, under the names of the logs."""
-    found = []
-    for log in job.logs:
-        path = (job.copies or {}).get(log, Path(log))
-        path = path if path.is_file() else Path(log)
-        if path.is_file():
-            found.append(LogFile(log, path, 0, path.stat().st_size))
-    return found
-
-
-def _telling_lines(said: str) -> str:
-    """Return the telling part of the engine's words: what comes after the names of exceptions and places."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return " ".join(line for line in lines if not _HEADING.search(line))[:500]
-
-
-def _sizes(logs: Iterable[str]) -> tuple[tuple[str, int | None], ...]:
-    return tuple((log, _size(log)) for log in dict.fromkeys(logs))
-
-
-def _size(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_size
-    except (OSError, ValueError):
-        return None
-
-
 def _windows(story: Story, runs: Mapping[str, Run], told: Mapping[str, FailedJob]) -> list[Window]:
     """Read the log lines around the cause of the first failed job of each of the first causes."""
     windows: list[Window] = []
@@ -220,7 +158,7 @@ def _windows(story: Story, runs: Mapping[str, Run], told: Mapping[str, FailedJob
     for name, _ in story.causes[:_MOST_EXCERPTS]:
         last = firsts[name].last
         root = next((item for item in last.verdict.evidence if item.line), None)
-        logs = readable_logs(runs[last.run_id]).files if last.run_id else tuple(_log_files(told[last.key]))
+        logs = readable_logs(runs[last.run_id]).files if last.run_id else tuple(log_files(told[last.key]))
         found, _ = read_windows(logs, root, 0)
         windows += [replace(window, title=f"{firsts[name].name}: {window.title}") for window in found[:1]]
     return windows
