@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from slurm_fakes import DATA
 
 from gpualert.signals.slurm_output import first_node, output_paths, resolved
@@ -210,3 +214,15 @@ def test_output_is_looked_for_where_slurm_says_and_else_where_it_usually_is(
 )
 def test_the_first_of_several_nodes(nodes: str, first: str) -> None:
     assert first_node(nodes) == first
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*"¦\n=. ,[]%", "JobId=", "JobState=", "UserId=", "1", "_", "\0", "é", "   "])))
+def test_whatever_is_printed_is_a_record_or_refused(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    for read in (lambda: jobs_of(text, FIELDS, "¦"), lambda: shown_records(text)):
+        with suppress(GarbledError):
+            read()
+    resolved(text, JobRecord(text, text, text, nodes=text))
+    exit_of(text, text)
+    instant(text)
