@@ -21,6 +21,7 @@ from gpualert.signals.slurm_records import FIELDS, GarbledError, Job, JobRecord,
 from gpualert.signals.slurm_shown import shown_records
 
 LIMIT_S = 5.0
+_SHOW_LIMIT_S = 2.0  # a controller answers at once; together they fit into the end of a job
 _GRACE_S = 60.0
 _MAY_RUN_AGAIN = ("PREEMPTED", "NODE_FAIL")
 _LIMIT_BYTES = 64 << 20
@@ -64,7 +65,7 @@ def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S, fields: Sequence[str] 
 
     Args:
         job_ids: Numbers; what is none is left out.
-        limit_s: For each of the two.
+        limit_s: For the accounting; the controller gets less.
         fields: What the accounting is asked for; it may not know all of them.
     """
     wanted = [job_id for job_id in dict.fromkeys(job_ids) if _JOB_ID.match(job_id)]
@@ -81,20 +82,20 @@ def ask(job_ids: Iterable[str], limit_s: float = LIMIT_S, fields: Sequence[str] 
     missing = [job_id for job_id in wanted if not any(_is_of(job.last, job_id) for job in jobs.values())]
     if len(missing) == 1:  # a controller has one answer for one job
         try:
-            jobs |= {record.job_id: Job((record,)) for record in show(missing[0], limit_s)}
+            jobs |= {record.job_id: Job((record,)) for record in show(missing[0], min(limit_s, _SHOW_LIMIT_S))}
         except SlurmError as error:
             not_read.append(str(error))
     return Asked(jobs, tuple(not_read))
 
 
-def ask_one(job_id: str, limit_s: float = LIMIT_S) -> Asked:
+def ask_one(job_id: str) -> Asked:
     """Return what Slurm knows of one job; whether it goes back into the queue is asked of the controller, at once."""
-    asked = ask([job_id], limit_s)
+    asked = ask([job_id])
     job = asked.jobs.get(job_id)
     if job is None or job.last.word not in _MAY_RUN_AGAIN:
         return asked
     try:
-        again = [record for record in show(job_id, limit_s) if record.job_id == job_id and not record.has_ended]
+        again = [record for record in show(job_id, _SHOW_LIMIT_S) if record.job_id == job_id and not record.has_ended]
     except SlurmError:
         return asked
     return replace(asked, jobs={job_id: Job((*job.attempts, *again))})
@@ -169,7 +170,7 @@ def show(job_id: str, limit_s: float = LIMIT_S) -> list[JobRecord]:
         raise SlurmError("scontrol", str(error)) from error
 
 
-def failed_nodes(nodes: str, limit_s: float = LIMIT_S) -> tuple[str, ...]:
+def failed_nodes(nodes: str, limit_s: float = _SHOW_LIMIT_S) -> tuple[str, ...]:
     """Return those of some nodes that are down or do not answer just now; none where nobody can be asked."""
     try:
         answer = _answer("sinfo", ["--noheader", "--Node", f"--nodes={nodes}", "--format=%N %t"], limit_s)
