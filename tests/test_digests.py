@@ -3,92 +3,28 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from email.message import EmailMessage
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from outcomes import body, messages
-from reports import a_report, a_run, a_success, a_verdict, an_artifact
+from reports import a_run, a_success, an_artifact
+from sites import NOW, Site, failed
 
-from gpualert.config import Settings
-from gpualert.model import Options, Start, Verdict
+from gpualert.model import Start
 from gpualert.notify.digest_message import ranges
 from gpualert.notify.digests import LONGEST_WINDOW_S
-from gpualert.notify.message import compose, envelope, message_id
-from gpualert.notify.outbox import Summary, send_due
+from gpualert.notify.outbox import send_due
 from gpualert.sending import Sender
 
-NOW = 1_796_000_000.0
 WINDOW_S = 900.0
 ENVIRON = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
 CAUSES = ("cuda_oom", "nccl", "disk_full", "traceback", "segfault")
-
-
-def failed(cause: str = "cuda_oom") -> Verdict:
-    return a_verdict(failure_class=cause, fingerprint=f"of-{cause}", title=f"It was {cause}")
-
-
-@dataclass
-class Site:
-    """A state folder, its settings and its clock."""
-
-    state: Path
-    now: float = NOW
-    runs: int = 0
-
-    @property
-    def settings(self) -> Settings:
-        return Settings(home=self.state)
-
-    def end(
-        self, verdict: Verdict, *, send: bool = True, files: Any = (), to: tuple[str, ...] = (), **start: Any
-    ) -> str:
-        """Let a run end and be reported; return its id."""
-        self.runs += 1
-        run_id = f"20261130T{self.runs:06d}Z-node{self.runs % 4:02d}-{self.runs:08x}"
-        path = self.state / "runs" / run_id
-        path.mkdir(parents=True, mode=0o700)
-        host = f"node{self.runs % 4:02d}"
-        started = replace(Start(run_id, host, 4711, 1, NOW), **start)
-        run = a_run(path=path, run_id=run_id, start=started, options=Options(to=to))
-        report = a_report(run, verdict, artifacts=files)
-        named = message_id(run_id, verdict.status)
-        message = compose(report, files, envelope(self.settings), named, NOW)
-        (path / "message.eml").write_bytes(message)
-        sender = Sender(run, verdict, self.settings, lambda: self.now)
-        sender.queue(message, addressed=True)
-        if send:
-            assert sender.send(20, others_too=True) == []
-        return run_id
-
-    def tick(self, after_s: float = 0.0) -> Summary:
-        self.now += after_s
-        return send_due(self.state, self.settings, self.now, 20)
-
-    def told(self) -> Counter[str]:
-        """Return how often each run was told of, by itself or in a digest."""
-        return Counter(run for mail in messages(self.state) for run in runs_in(mail))
-
-    def subjects(self) -> list[str]:
-        return [str(mail["Subject"]) for mail in messages(self.state)]
-
-
-def runs_in(mail: EmailMessage) -> list[str]:
-    """Return the runs that a message tells of."""
-    if mail["X-Gpualert-Run"]:
-        return [str(mail["X-Gpualert-Run"])]
-    lists = [part for part in mail.iter_attachments() if part.get_filename() == "runs.tsv"]
-    if lists:
-        return [line.rpartition("/")[2] for line in lists[0].get_content().splitlines()[1:]]
-    return re.findall(r"(?:^Runs   |^       )(2026\S+)$", body(mail), re.MULTILINE)
 
 
 @pytest.fixture
@@ -216,9 +152,8 @@ def test_a_report_made_again_is_not_told_again(site: Site) -> None:
     site.end(failed())
     run_id = site.end(failed())
     path = site.state / "runs" / run_id
-    sender = Sender(
-        a_run(path=path, run_id=run_id, start=Start(run_id, "n", 1, 1, NOW)), failed(), site.settings, lambda: site.now
-    )
+    run = a_run(path=path, run_id=run_id, start=Start(run_id, "n", 1, 1, NOW))
+    sender = Sender(run, failed(), site.settings, lambda: site.now)
     for after_s in (0.0, WINDOW_S, 1.0):
         sender.queue((path / "message.eml").read_bytes(), addressed=True)
         site.tick(after_s)
@@ -261,7 +196,8 @@ STEPS = ("begin", "extend", "spool.add", "told 1", "told 2", "told 3", "end")
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from test_digests import NOW, Site, WINDOW_S
+from sites import NOW, Site
+from test_digests import WINDOW_S
 from gpualert.notify import closing
 from gpualert.notify.digests import Digest
 from gpualert.notify.spool import Spool
@@ -306,7 +242,7 @@ def test_killed_between_any_two_steps_each_run_is_told_once(site: Site, step: st
 MANY = """
 import sys
 from pathlib import Path
-from test_digests import NOW, Site, failed
+from sites import NOW, Site, failed
 site = Site(Path(sys.argv[1]), runs=int(sys.argv[2]) * 1000)
 for number in range(25):
     site.end(failed(), send=False)
@@ -314,7 +250,8 @@ for number in range(25):
 CLOSING = """
 import sys
 from pathlib import Path
-from test_digests import NOW, Site, WINDOW_S
+from sites import NOW, Site
+from test_digests import WINDOW_S
 site = Site(Path(sys.argv[1]))
 while sys.stdin.read(1):
     site.tick(10 * WINDOW_S)
