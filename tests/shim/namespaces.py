@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -56,3 +57,15 @@ def hidden(*tools: str) -> str:
     mounts = [f'mount --bind "$plain" {place}' for place in dict.fromkeys(found)]
     assert not [name for name in names if Path(name).resolve().name not in tools], f"{names} are links to other tools"
     return "; ".join(["plain=$(mktemp)", "chmod 644 $plain", *mounts])
+
+
+def old_env(folder: Path) -> str:
+    """Return the preparation that puts an older env(1) in place: one that cannot set signals (coreutils < 8.31)."""
+    program = folder / "old-env"
+    real = shutil.copy("/usr/bin/env", folder / "real-env")
+    program.write_text(
+        '#!/bin/sh\ncase ${1-} in --*-signal*) echo "env: unrecognized option" >&2; exit 125 ;; esac\n'
+        f'exec {shlex.quote(str(real))} "$@"\n'
+    )
+    program.chmod(0o755)
+    return f"mount --bind {shlex.quote(str(program))} /usr/bin/env"
