@@ -38,6 +38,14 @@ class Ledger:
         policy = settings.ledger
         return suspects(self.blames, self.clearances, now, strikes=policy.strikes, expires_s=policy.expires_s)
 
+    def excluded(self, now: float, settings: Settings) -> tuple[str, ...]:
+        """Return the nodes that every chain leaves out now, in order of their names."""
+        return tuple(sorted(suspect.node for suspect in self.suspects(now, settings) if suspect.excluded))
+
+    def is_cleared(self, node: str, at: float) -> bool:
+        """Say whether a person has cleared a node of what it was blamed for at an instant."""
+        return any(each.node == node and each.until >= at for each in self.clearances)
+
 
 def blame(state: Path, node: str, gpu: str, failure_class: str, xid: int | None, run_id: str, at: float) -> None:
     """
@@ -75,11 +83,6 @@ def clear(state: Path, node: str, now: float) -> None:
     # A clock that was ahead may have written of times to come.
     until = max([now, *(entry.at for entry in read(state).blames if entry.node == node)])
     _add(state, {"schema": SCHEMA, "what": "clear", "node": node, "until": until})
-
-
-def excluded(state: Path, now: float, settings: Settings) -> tuple[str, ...]:
-    """Return the nodes that every chain of a state folder leaves out now, in the order of their names."""
-    return tuple(sorted(suspect.node for suspect in read(state).suspects(now, settings) if suspect.excluded))
 
 
 def read(*states: Path) -> Ledger:

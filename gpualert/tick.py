@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpualert import ledger
 from gpualert.chains.handover import job_id_of
+from gpualert.chains.store import remove_over
 from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
 from gpualert.engine_attempts import remove_old
@@ -345,6 +346,7 @@ def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] 
     outboxes = [folder / "outbox" for folder in dict.fromkeys([state, *folders])]
     waiting = {run for outbox in outboxes for run in runs_told_later(outbox)}
     remove_old(state, policy.failed_s, now)
+    remove_over(state, now - policy.failed_s)
     removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
     remove_empty_groups(state)
     for outbox in outboxes:

@@ -31,7 +31,7 @@ def chains(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chai
 
 def outputs(chains: Chains, name: str) -> list[str]:
     """Return what each attempt printed."""
-    paths = sorted((chains.path(name) / "attempts").glob("*.out"), key=lambda path: int(path.stem))
+    paths = sorted((chains.path(name) / "attempts").glob("*.out"), key=lambda path: int(path.stem.rpartition("-")[2]))
     return [path.read_text() for path in paths]
 
 
@@ -78,6 +78,17 @@ def test_a_bad_node_is_left_out_from_then_on(chains: Chains) -> None:
     assert story.end is ChainEnd.SAVED
     assert [text.splitlines()[0] for text in outputs(chains, "moves")] == ["; ", *["--exclude=n1; n1"] * 2]
     assert story.ended[1].decision.exclude == ("n1",)
+
+
+def test_a_node_that_a_person_has_cleared_is_used_again(chains: Chains) -> None:
+    command = [*job("gpu_hardware", "network", "success", more='echo "$*"'), "sh", "{exclude}"]
+    chains.start("mended", command, environ={"SLURMD_NODENAME": "n1"})
+    chains.ended("mended", 1)
+    chains.tick()
+    chains.ended("mended", 2)
+    chains.run("ledger", "clear", "n1")
+    chains.carry_on("mended")
+    assert [text.splitlines()[0] for text in outputs(chains, "mended")] == ["", "n1", ""]
 
 
 def test_an_attempt_gets_the_folder_the_environment_the_umask_and_the_limits_of_the_day_it_was_set_up(
@@ -182,6 +193,18 @@ def test_chains_are_listed_and_shown(chains: Chains) -> None:
     assert json.loads(chains.run("chain", "show", "--json", "seen"))["state"] == "saved"
     assert chains.run("chain", "log", "seen") == "all done\n"
     assert "ConnectionError" in chains.run("chain", "log", "--attempt", "1", "seen")
+
+
+def test_a_chain_that_has_long_been_over_is_removed_and_one_that_goes_on_is_not(chains: Chains) -> None:
+    chains.start("over", job("success"))
+    chains.carry_on("over")
+    chains.start("stays", job("network"), "--interval", "1h")
+    chains.ended("stays", 1)
+    chains.tick()
+    for path in [*chains.path("over").rglob("*"), *chains.path("stays").rglob("*")]:
+        os.utime(path, (1, 1))
+    chains.run("prune")
+    assert [path.name for path in (chains.state / "chains").iterdir()] == ["stays"]
 
 
 @pytest.mark.parametrize(

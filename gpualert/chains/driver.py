@@ -15,14 +15,14 @@ from gpualert.chains.launch import plan, start
 from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Started, Story
 from gpualert.chains.runs import find_run
-from gpualert.chains.store import chain_paths, write_order
+from gpualert.chains.store import OVER, chain_paths, write_order
 from gpualert.claims import is_done, locked
 from gpualert.config import Settings
 from gpualert.decide import excluded
 from gpualert.errors import GpualertError, LockTimeoutError, UnsafeFileError
 from gpualert.files import read_regular, write_atomically
 from gpualert.findings import load
-from gpualert.ledger import excluded as excluded_by_all
+from gpualert.ledger import read as read_ledger
 from gpualert.model import Run
 from gpualert.settle import readable_logs
 from gpualert.signals.process import Machine, is_alive, this_machine
@@ -30,8 +30,8 @@ from gpualert.signals.process import Machine, is_alive, this_machine
 # Between its mark and its run directory an attempt takes milliseconds.
 LAUNCH_GRACE_S = 60.0
 UNKNOWN_AFTER_S = 24 * 3600.0
-OVER = "over"
 PARKED = "parked"
+_COMPLAINT = "complaint"
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Driver:
             try:
                 with locked(path / "lock", 0):
                     self.look_after(read_chain(path), time.time())
+                (path / _COMPLAINT).unlink(missing_ok=True)
             except LockTimeoutError:
                 continue  # whoever holds it does this
             except (GpualertError, OSError) as error:
@@ -73,7 +74,7 @@ class Driver:
         Raises:
             ChainError, NotStartedError, OSError: It cannot be read, or not be started.
         """
-        if chain.policy.host not in ("", self.here.host):
+        if not self._is_ours(chain):
             return
         story = read_story(chain.path)
         if story.running is not None:
@@ -90,30 +91,33 @@ class Driver:
             raise ChainError(
                 chain.path, last, "it lies ahead of this clock, which was set back; the wait begins anew", key
             )
-        if now >= story.due_at(chain.created_at) and self._can_start(chain):
+        if now >= story.due_at(chain.created_at):
             self._start(chain, story, now)
 
-    def _can_start(self, chain: Chain) -> bool:
-        """Say whether this host has the program of a chain that any host may drive."""
+    def _is_ours(self, chain: Chain) -> bool:
+        """Say whether attempts of a chain may be started here."""
         if chain.policy.host:
-            return True
+            # What a tick starts inside a Slurm job (scrontab) is killed at its end.
+            job = os.environb.get(b"SLURM_JOB_ID")
+            return chain.policy.host == self.here.host and (job is None or chain.environ.get(b"SLURM_JOB_ID") == job)
         path = chain.environ.get(b"PATH", os.defpath.encode())
         return shutil.which(os.fsdecode(chain.command[0]), path=os.fsdecode(path)) is not None
 
     def _start(self, chain: Chain, story: Story, now: float) -> None:
-        nodes = dict.fromkeys([*excluded(story.all_attempts, chain.policy), *self._excluded_by_all(now)])
         try:
-            start(chain, story.last + 1, plan(chain, story, tuple(nodes)), now)
+            start(chain, story.last + 1, plan(chain, story, self._to_avoid(chain, story, now)), now)
         except GpualertError as error:
             vanish(chain, story, story.last + 1, str(error), now)
             raise
 
-    def _excluded_by_all(self, now: float) -> Sequence[str]:
-        """Return the nodes that every chain avoids; a ledger that cannot be read is complained about elsewhere."""
+    def _to_avoid(self, chain: Chain, story: Story, now: float) -> tuple[str, ...]:
+        """Return the nodes that the chain has learnt to avoid, if not cleared since, and those all chains avoid."""
         try:
-            return excluded_by_all(self.state, now, self.settings)
-        except (OSError, UnsafeFileError):
-            return ()
+            ledger = read_ledger(self.state)
+        except (OSError, UnsafeFileError):  # the tick says so
+            return excluded(story.all_attempts, chain.policy)
+        known = [each for each in story.all_attempts if not ledger.is_cleared(each.faulty_node, each.ended_at)]
+        return tuple(dict.fromkeys([*excluded(known, chain.policy), *ledger.excluded(now, self.settings)]))
 
     def _settled(self, chain: Chain, story: Story, number: int, now: float) -> Story:
         """Return the story with the end of an attempt, where it has ended and nobody has written that down."""
@@ -140,7 +144,7 @@ class Driver:
 
     def _complain_once(self, path: Path, reason: str) -> None:
         """Complain about a chain, unless the last complaint was the same."""
-        memory = path / "complaint"
+        memory = path / _COMPLAINT
         with suppress(OSError, UnsafeFileError):
             if read_regular(memory, 1 << 16) == _bytes(reason):
                 return

@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpualert.chains.record import FORMAT, Chain, Ended, Order, Started
@@ -16,6 +17,8 @@ from gpualert.files import make_private_folder, write_atomically
 from gpualert.jsonfiles import plain, write_json
 from gpualert.model import SCHEMA
 
+# Made once nothing more is to be done about a chain: ticks look no further.
+OVER = "over"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
@@ -162,4 +165,16 @@ def write_order(path: Path, order: Order) -> None:
 
 def output_path(path: Path, number: int) -> Path:
     """Return the file that the output of an attempt goes to."""
-    return path / "attempts" / f"{number}.out"
+    return path / "attempts" / f"{path.name}-{number}.out"
+
+
+def remove_over(state: Path, before: float) -> None:
+    """Remove the chains of a state folder that were over before an instant, with the output of their attempts."""
+    for path in chain_paths([state]):
+        with suppress(OSError):
+            if (path / OVER).stat().st_mtime < before:
+                # Renamed first: nobody meets half a chain.
+                path.rename(hidden := path.with_name(f".removed-{path.name}"))
+                shutil.rmtree(hidden, ignore_errors=True)
+    for left in (state / "chains").glob(".removed-*"):
+        shutil.rmtree(left, ignore_errors=True)

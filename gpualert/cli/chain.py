@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
-from gpualert.chains.driver import OVER, drive
+from gpualert.chains.driver import drive
 from gpualert.chains.ending import history
 from gpualert.chains.handover import job_id_of
 from gpualert.chains.read import read_chain, read_story
 from gpualert.chains.record import Chain, Order, Story
 from gpualert.chains.runs import find_run
 from gpualert.chains.setup import Wish, new_chain
-from gpualert.chains.store import chain_paths, find_chain, make_chain, output_path, write_order
+from gpualert.chains.store import OVER, chain_paths, find_chain, make_chain, output_path, write_order
 from gpualert.claims import locked
 from gpualert.cli.common import folders, print_json, print_table, say
 from gpualert.config import load_settings, load_settings_or_defaults
