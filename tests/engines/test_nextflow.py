@@ -345,13 +345,14 @@ def test_a_pipeline_run_through_gpualert_is_one_message_that_names_the_failed_ta
     assert "ram_oom" in body(mail) and "MemoryError" in body(mail)
 
 
+@pytest.mark.parametrize("container", [False, True], ids=["shim", "container"])
 def test_the_end_of_a_workflow_is_told_in_one_message(
-    jar: Path, environ: dict[str, str], state: Path, tmp_path: Path
+    jar: Path, environ: dict[str, str], state: Path, tmp_path: Path, container: bool
 ) -> None:
     nextflow = Directives(jar, FOLDER / "gpualert.config", "gpualert", {**environ, "GPUALERT_NEXTFLOW": str(FOLDER)})
     try:
         for attempt, script in enumerate([PYTHON_OOM, "echo fine"], start=1):
-            Task(nextflow, tmp_path / f"a{attempt}", script, attempt).run(environ)
+            Task(nextflow, tmp_path / f"a{attempt}", script, attempt, container=container).run(environ)
         Task(nextflow, tmp_path / "b", MISSING_FILE, name="SCORE (B)").run(environ)
         assert messages(state) == []
     finally:
@@ -375,7 +376,7 @@ def until(condition: Callable[[], Any], limit_s: float = 60.0) -> Any:
 
 def test_the_scripts_pass_the_linters() -> None:
     scripts = [*FOLDER.glob("*.sh"), *FOLDER.glob("*.bash")]
-    assert len(scripts) == 4
+    assert len(scripts) == 5
     for script in scripts:
         dialect = ["--shell=sh", "--enable=all"] if script.suffix == ".sh" else ["--shell=bash"]
         found = subprocess.run(["shellcheck", "--norc", "-f", "json", *dialect, str(script)], capture_output=True)

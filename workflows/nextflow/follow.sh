@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: follow.sh PID WORKFLOW
 #
-# Started where Nextflow runs, as process PID, before each task.  The first time it stays
-# until Nextflow has ended, and sends the one message about the workflow.
+# Started where Nextflow runs, as process PID, before its first task: waits for its end, and
+# sends the one message about the workflow.
 #
 # shellcheck disable=SC2250 # braces around every variable hide more than they show
 
