@@ -13,6 +13,7 @@ from gpualert.wording import (
     WORDS,
     chain_end,
     command_name,
+    first_failure,
     host_of,
     job_of,
     log_places,
@@ -230,7 +231,7 @@ def build_report(
         ranks_left_out=_left_out(ranks, shown),
         attached=tuple(_file(clean, artifact) for artifact in artifacts if artifact.attached),
         left_out=tuple(_file(clean, artifact) for artifact in artifacts if not artifact.attached),
-        facts=tuple(_facts(clean, run, group, zone)),
+        facts=tuple(_facts(clean, run, verdict, group, zone)),
         machine=tuple((clean.text(label, 40), clean.text(value)) for label, value in machine),
         chain=tuple(_attempts(clean, decision)),
         chain_end=chain_end(decision),
@@ -305,7 +306,9 @@ def _attempts(clean: Cleaner, decision: RetryDecision | None) -> Iterable[Point]
     return (Point("", clean.text(line)) for line in lines)
 
 
-def _facts(clean: Cleaner, run: Run, group: str, zone: tzinfo | None) -> Iterable[tuple[str, str]]:
+def _facts(
+    clean: Cleaner, run: Run, verdict: Verdict, group: str, zone: tzinfo | None
+) -> Iterable[tuple[str, str]]:
     """List what identifies the run; a label without a value is left out."""
     start, ended = run.start, run.exit
     found = [
@@ -315,6 +318,7 @@ def _facts(clean: Cleaner, run: Run, group: str, zone: tzinfo | None) -> Iterabl
         ("Rule's log", clean.text(run.engine.get("log", ""))),
         ("Folder", clean.text(run.cwd)),
         ("Host", clean.text(host_of(run))),
+        ("Failed", clean.text(first_failure(run, verdict))),
         ("Job", clean.text(job_of(run))),
         ("Group", clean.text(group)),
         ("Attempt", clean.text(f"{start.attempt} of chain {start.chain}" if start and start.chain else "")),

@@ -78,6 +78,16 @@ def host_of(run: Run) -> str:
     return (run.start.node or run.start.host) if run.start else ""
 
 
+def first_failure(run: Run, verdict: Verdict) -> str:
+    """Say what failed first, `rank 3, on n4, GPU 0000:4f:00`; "" where that is no more than the run's own host."""
+    same = verdict.first_node.partition(".")[0] in ("", host_of(run).partition(".")[0])
+    if same and not verdict.first_gpu:
+        return ""
+    rank = "" if verdict.first_rank is None else f"rank {verdict.first_rank}"
+    node = f"on {verdict.first_node}" if verdict.first_node else ""
+    return ", ".join(filter(None, [rank, node, verdict.first_gpu and f"GPU {verdict.first_gpu}"]))
+
+
 def _duration_s(run: Run) -> float | None:
     """Return how long the run took; None where that is not known, or the clock was set back meanwhile."""
     if not run.start or not run.exit or run.exit.ended_at < run.start.started_at:

@@ -245,6 +245,25 @@ def test_the_verdict_names_node_and_gpu_of_the_first_failure(make_run: RunBuilde
     assert (verdict.first_rank, verdict.first_node, verdict.first_gpu) == (3, "n4", "2")
 
 
+@pytest.mark.parametrize(
+    ("rank", "node", "gpu", "row"),
+    [
+        (3, "n7", "0000:4f:00", "rank 3, on n7, GPU 0000:4f:00"),
+        (None, "n4", "2", "on n4, GPU 2"),
+        (None, "n7", "", "on n7"),
+        (3, "n4", "", None),
+        (3, "n4.cluster", "", None),
+        (None, "", "", None),
+    ],
+)
+def test_the_report_shows_what_failed_first_where_that_is_more_than_the_host(
+    make_run: RunBuilder, rank: int | None, node: str, gpu: str, row: str | None
+) -> None:
+    run = read_run(make_run(start={"node": "n4"}))
+    verdict = replace(judge([], Facts(status=1)), first_rank=rank, first_node=node, first_gpu=gpu)
+    assert dict(build_report(run, verdict).facts).get("Failed") == row
+
+
 @pytest.mark.parametrize(("visible", "gpu"), [("5", "5"), ("0,1", ""), ("-1", ""), ("", "")])
 def test_a_single_card_is_the_one(make_run: RunBuilder, visible: str, gpu: str) -> None:
     run = read_run(make_run())
