@@ -171,10 +171,10 @@ def test_what_is_written_is_read_again(state: Path) -> None:
     found = ledger.read(state)
     first = Blame("n1", "0000:18:00", "gpu_hardware", 79, "run-1", NOW - DAY_S)
     assert found.blames == (first, Blame("n1", "", "node_failure", None, "run-2", NOW))
-    assert ledger.excluded(state, NOW, SETTINGS) == ("n1",)
-    assert ledger.excluded(state, NOW, replace(SETTINGS, ledger=Policy(strikes=3))) == ()
+    assert ledger.read(state).excluded(NOW, SETTINGS) == ("n1",)
+    assert ledger.read(state).excluded(NOW, replace(SETTINGS, ledger=Policy(strikes=3))) == ()
     ledger.clear(state, "n1", NOW)
-    assert ledger.excluded(state, NOW, SETTINGS) == ()
+    assert ledger.read(state).excluded(NOW, SETTINGS) == ()
     assert len(ledger.read(state).blames) == 2, "clearing adds a line, and changes none"
 
 
@@ -182,7 +182,7 @@ def test_clearing_reaches_what_a_clock_that_was_ahead_wrote(state: Path) -> None
     for days in (300, 301):
         ledger.blame(state, "n1", "", "gpu_hardware", 79, f"run-{days}", NOW + days * DAY_S)
     ledger.clear(state, "n1", NOW)
-    assert ledger.excluded(state, NOW, SETTINGS) == ()
+    assert ledger.read(state).excluded(NOW, SETTINGS) == ()
 
 
 def test_each_hosts_ledger_is_read(state: Path) -> None:
@@ -190,7 +190,7 @@ def test_each_hosts_ledger_is_read(state: Path) -> None:
     (own,) = (state / "ledger").iterdir()
     own.rename(own.with_name("elsewhere.jsonl"))
     ledger.blame(state, "n1", "", "gpu_hardware", 79, "run-2", NOW)
-    assert ledger.excluded(state, NOW, SETTINGS) == ("n1",)
+    assert ledger.read(state).excluded(NOW, SETTINGS) == ("n1",)
     assert ledger.read(state, state.parent / "none").troubles == ()
 
 
