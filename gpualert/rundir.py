@@ -239,12 +239,17 @@ class _Reader:
     def _stream(self, key: str, name: str, start: _Record, ends: _Record) -> Stream:
         capture = start.required_as(key, Capture)
         adopted = capture is Capture.ADOPT
+        began = (start.integer(f"{key}_start") or 0) if adopted else 0
+        end = ends.integer(f"{key}_end") if adopted else None
+        if end is not None and end < began:
+            # Opened to append, once for each stream: through this one the run has written nothing.
+            end = None
         return Stream(
             name=name,
             capture=capture,
             path=self._adopted(key) if adopted else self._log(name),
-            start=(start.integer(f"{key}_start") or 0) if adopted else 0,
-            end=ends.integer(f"{key}_end") if adopted else None,
+            start=began,
+            end=end,
             shared=adopted and start.integer(f"{key}_shared") == 1,
             tee_pid=start.integer(f"{key}_tee_pid"),
         )

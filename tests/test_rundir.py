@@ -61,6 +61,12 @@ def test_an_adopted_stream_has_its_path_and_range(make_run: RunBuilder, tmp_path
     assert (err.capture, err.path) == (Capture.NONE, None)
 
 
+def test_an_adopted_stream_that_ends_before_it_begins_has_no_known_end(make_run: RunBuilder) -> None:
+    start = {"stdout": "adopt", "stderr": "adopt", "stdout_start": 2369, "stdout_shared": 1}
+    (stream,) = read_run(make_run(log=None, start=start, exit={"stdout_end": 0})).streams
+    assert (stream.start, stream.end) == (2369, None)
+
+
 def test_an_adopted_stream_whose_path_is_not_written_yet_has_no_path(make_run: RunBuilder) -> None:
     (stream,) = read_run(make_run(log=None, start={"stdout": "adopt"}, ended=False)).streams
     assert stream.path is None
