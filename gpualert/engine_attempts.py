@@ -25,6 +25,8 @@ from gpualert.model import SCHEMA, Action, Confidence, Run, RunStatus, Verdict
 from gpualert.state import state_of
 
 _WORKFLOWS, _GATES = "workflows", "gates"
+# One that is under way may have written nothing into its folder since it began.
+_LONGEST_WORKFLOW_S = 30 * 86400.0
 # What the shim takes for a gate's name, too.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
@@ -193,7 +195,8 @@ def blamed_nodes(attempts: Iterable[FailedAttempt], limit: int) -> list[str]:
 
 
 def remove_old(state: Path, age_s: float, now: float) -> None:
-    """Remove the records and gates of workflows in which nothing has failed for `age_s`."""
+    """Remove the records and gates of workflows in which nothing has failed for `age_s`, 30 days at least."""
+    age_s = max(age_s, _LONGEST_WORKFLOW_S)
     for folder in (path for kind in (_WORKFLOWS, _GATES) for path in _folders(state / kind)):
         with suppress(OSError):
             if now - max(path.lstat().st_mtime for path in (folder, *folder.iterdir())) > age_s:

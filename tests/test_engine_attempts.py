@@ -181,12 +181,14 @@ def test_a_key_tells_rules_and_wildcards_apart_whatever_their_order() -> None:
 
 def test_workflows_in_which_nothing_has_failed_for_long_are_forgotten(make_run: RunBuilder, state: Path) -> None:
     post(engine_run(make_run, 1, "file_not_found"))
-    remove_old(state, 100.0, records(state).stat().st_mtime + 50)
+    day_s, written_at = 86400.0, records(state).stat().st_mtime
+    remove_old(state, 60 * day_s, written_at + 59 * day_s)
     assert records(state).exists() and gate(state).exists()
-    os.utime(records(state).parent, (NOW, NOW))  # a folder is as young as what is in it
-    remove_old(state, 100.0, records(state).stat().st_mtime + 50)
+    os.utime(records(state).parent, (NOW - 90 * day_s,) * 2)  # a folder is as young as what is in it
+    remove_old(state, 60 * day_s, written_at + 59 * day_s)
+    remove_old(state, 1 * day_s, written_at + 29 * day_s)  # its workflow may still be under way
     assert records(state).exists()
-    remove_old(state, 100.0, records(state).stat().st_mtime + 200)
+    remove_old(state, 60 * day_s, written_at + 61 * day_s)
     assert not list((state / "workflows").iterdir()) and not list((state / "gates").iterdir())
 
 
