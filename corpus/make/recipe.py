@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 # Each class and the retry decision that is right for it, unless a case's label says otherwise.
 ACTIONS: Mapping[str, str] = {
@@ -115,7 +116,7 @@ class Recipe:
     One case of the corpus.
 
     Attributes:
-        name: `<class>/<case>`; the last part is unique among all cases.
+        name: `<class>/<case>`; no two have the same.
         job: One that is run, one that somebody else runs, or texts: one, or one a rank.
         how: How it was made, in a sentence; of a reconstructed one also its source.
         evidence: What the line contains that shows the cause; "" where no line does.
@@ -161,7 +162,36 @@ def check(recipes: Iterable[Recipe]) -> list[str]:
         unknown = [name for name in (kind, *recipe.class_alt) if name not in ACTIONS]
         if unknown:
             wrong.append(f"{recipe.name}: there is no class {', '.join(unknown)}")
-        if not case or case in seen:
+        if not case or recipe.name in seen:
             wrong.append(f"{recipe.name}: the case's name is missing or taken")
-        seen.add(case)
+        seen.add(recipe.name)
     return wrong
+
+
+def produced(name: str, how: str, evidence: str, command: str = "", **more: Any) -> Recipe:
+    """
+    Return the recipe of a job that is run in the box.
+
+    Args:
+        more: Fields of `Recipe` and of `Job`; and `text`, the content of the program's only file, whose name is the
+            last word of `command` that has a dot in it.
+    """
+    if "text" in more:
+        name_of_file = [word for word in command.split() if "." in word.strip(".")][-1]
+        more["files"] = {name_of_file.removeprefix("./"): more.pop("text"), **more.get("files", {})}
+    of_job = {key: more.pop(key) for key in Job.__dataclass_fields__ if key in more}
+    return Recipe(name, Job(command, **of_job), how, evidence, **more)
+
+
+def compiled(name: str, how: str, evidence: str, source: str, **more: Any) -> Recipe:
+    """
+    Return the recipe of a program in C that is compiled before and run under its own name, `./solve`.
+
+    Args:
+        more: As for `produced`; also `flags` of the compiler, and `command` in place of `./solve`.
+    """
+    command, flags = more.pop("command", "./solve"), more.pop("flags", "-g -O0")
+    prepare = f"gcc {flags} -w -o solve solve.c -lm -lpthread\n{more.pop('prepare', '')}"
+    files = {"solve.c": source, **more.pop("files", {})}
+    more = {"framework": "c", "uses": ("gcc",), **more}
+    return produced(name, how, evidence, command, prepare=prepare, files=files, **more)
