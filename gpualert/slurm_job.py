@@ -12,6 +12,7 @@ from typing import Any
 from gpualert.errors import RunDirError, UnsafeFileError
 from gpualert.files import open_regular, write_atomically
 from gpualert.findings import Findings, first_of, judge
+from gpualert.group.report import failed_together
 from gpualert.kept import head_and_tail
 from gpualert.model import Capture, Exit, Facts, LogFile, Options, Run, RunStatus, Start, Stream, frozen
 from gpualert.nesting import is_inner
@@ -68,6 +69,9 @@ def look(job: Job, folders: Iterable[Path], scratch: Path, *, anew: bool = False
     if not record.has_ended:
         return Looked(job, run, logs, None)
     for inside in () if anew else _runs_of(job, folders):
+        if together := failed_together(inside):
+            joint, of_all = together
+            return Looked(job, joint.run, joint.logs, replace(of_all, machine=_machine(record, of_all)))
         told = findings_of(inside)
         if told and told.verdict.status is not RunStatus.SUCCEEDED:
             return Looked(job, inside, readable_logs(inside), replace(told, machine=_machine(record, told)))

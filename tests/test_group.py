@@ -15,8 +15,10 @@ from rundirs import NOW, RUN_ID, RunBuilder, record
 
 from gpualert.cli.look import print_report
 from gpualert.group.post import due_groups, report_group
+from gpualert.group.report import failed_together
 from gpualert.places import python_command
 from gpualert.post import post, report_run
+from gpualert.rundir import read_run
 
 
 @pytest.fixture
@@ -303,3 +305,28 @@ def test_where_no_group_can_be_made_each_run_is_told_alone(ranks: Ranks, state: 
         assert report_run(path) is None
     assert len(messages(state)) == 2
     assert "cannot be told together" in (paths[0] / "post.log").read_text()
+
+
+def test_of_one_torchrun_a_node_the_rank_is_the_logs_and_the_node_the_members(
+    make_run: RunBuilder, state: Path
+) -> None:
+    nodes = Ranks(make_run, size=2)
+    command = ("torchrun", "--nnodes=2", "--nproc-per-node=8", "train.py")
+    cause = b'[rank11]: Traceback (most recent call last):\n[rank11]:   File "train.py", line 3, in <module>\n'
+    cause += b"[rank11]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+    report_each(nodes.failed(0, watchdog(3), after_s=1, argv=command), nodes.failed(1, cause, argv=command))
+    assert subjects(state) == ["FAILED cuda_oom: train.py on 2 nodes after 1m 41s (rank 11 on n1 first)"]
+    told = body(messages(state)[0])
+    assert "node 1, first  n1  FAILED cuda_oom" in told and "node 0         n0  FAILED nccl" in told
+
+
+def test_whoever_asks_about_a_job_is_told_of_the_group_that_failed_in_it(make_run: RunBuilder) -> None:
+    failed, well = Ranks(make_run, size=2), Ranks(make_run, size=2, group="slurm-4712.0.0", stamp="20261129T145139Z")
+    paths = [failed.failed(0, watchdog(0), after_s=1), failed.failed(1), well(0), well(1)]
+    report_each(*paths[:2])
+    report_each(*paths[2:])
+    told = failed_together(read_run(paths[0]))
+    assert told
+    joint, findings = told
+    assert (findings.verdict.failure_class, joint.run.argv, len(joint.ranks)) == ("cuda_oom", ("python", "train.py"), 2)
+    assert failed_together(read_run(paths[2])) is None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpualert.collect import duration_s
-from gpualert.findings import load
-from gpualert.group import joined, leader_id, membership, unreported
+from gpualert.findings import Findings, load
+from gpualert.group import group_of, joined, leader_id, membership, unreported
 from gpualert.group.verdict import Member, absent_ranks, first_member, judge_group, member_of
 from gpualert.model import Exit, Run, RunStatus, Start, Verdict
 from gpualert.report import Rank
@@ -42,6 +42,15 @@ def joint(folder: Path, members: Sequence[Member], verdict: Verdict) -> Joint:
         logs=_shown_logs(members, origin, verdict),
         ranks=(*_rows(members, origin, verdict), *_absent_rows(members)),
     )
+
+
+def failed_together(run: Run) -> tuple[Joint, Findings] | None:
+    """Return what is said of the group that a run has reported to, where that failed; None otherwise."""
+    folder = group_of(run)
+    findings = load(folder) if folder else None
+    if not folder or not findings or findings.verdict.status is RunStatus.SUCCEEDED:
+        return None
+    return joint(folder, members_of(folder), findings.verdict), findings
 
 
 def group_as_one(folder: Path) -> tuple[Run, Verdict]:
