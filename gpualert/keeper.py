@@ -38,6 +38,8 @@ def start_keeper(state: Path) -> None:
 
 def keep(state: Path, settings: Settings) -> None:
     """Stay until nothing is collected any more, a tick runs, or another keeper is there already."""
+    if next_close(state / "outbox") is None:
+        return
     with suppress(LockTimeoutError, OSError), locked(state / "locks" / "keeper", 0):
         os.nice(10)
         while (closes_at := next_close(state / "outbox")) is not None and not is_ticking(state):

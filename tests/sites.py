@@ -16,7 +16,7 @@ from reports import a_report, a_run, a_verdict
 from smtp_server import MailServer
 
 from gpualert.config import Settings, Smtp
-from gpualert.model import Options, Start, Verdict
+from gpualert.model import Options, Run, Start, Verdict
 from gpualert.notify.message import compose, envelope, message_id
 from gpualert.notify.outbox import Summary, send_due
 from gpualert.sending import Sender
@@ -52,22 +52,31 @@ class Site:
         self, verdict: Verdict, *, send: bool = True, files: Any = (), to: tuple[str, ...] = (), **start: Any
     ) -> str:
         """Let a run end and be reported; return its id."""
-        self.runs += 1
-        run_id = f"20261130T{self.runs:06d}Z-node{self.runs % 4:02d}-{self.runs:08x}"
-        path = self.state / "runs" / run_id
-        path.mkdir(parents=True, mode=0o700)
-        host = f"node{self.runs % 4:02d}"
-        started = replace(Start(run_id, host, 4711, 1, NOW), **start)
-        run = a_run(path=path, run_id=run_id, start=started, options=Options(to=to))
-        report = a_report(run, verdict, artifacts=files)
-        named = message_id(run_id, verdict.status)
-        message = compose(report, files, envelope(self.settings), named, NOW)
-        (path / "message.eml").write_bytes(message)
-        sender = Sender(run, verdict, self.settings, lambda: self.now)
+        run = self._run(to, start)
+        named = message_id(run.run_id, verdict.status)
+        message = compose(a_report(run, verdict, artifacts=files), files, envelope(self.settings), named, NOW)
+        (run.path / "message.eml").write_bytes(message)
+        sender = self._sender(run, verdict)
         sender.queue(message, addressed=True)
         if send:
             assert sender.send(20, others_too=True) == []
-        return run_id
+        return run.run_id
+
+    def end_silently(self, verdict: Verdict, **start: Any) -> None:
+        """Let a run end that sends no message."""
+        assert self._sender(self._run((), start), verdict).skip(20, others_too=True) == []
+
+    def _run(self, to: tuple[str, ...], start: dict[str, Any]) -> Run:
+        self.runs += 1
+        host = f"node{self.runs % 4:02d}"
+        run_id = f"20261130T{self.runs:06d}Z-{host}-{self.runs:08x}"
+        path = self.state / "runs" / run_id
+        path.mkdir(parents=True, mode=0o700)
+        started = replace(Start(run_id, host, 4711, 1, NOW), **start)
+        return a_run(path=path, run_id=run_id, start=started, options=Options(to=to))
+
+    def _sender(self, run: Run, verdict: Verdict) -> Sender:
+        return Sender(run, verdict, self.settings, lambda: self.now)
 
     def tick(self, after_s: float = 0.0) -> Summary:
         self.now += after_s

@@ -127,6 +127,44 @@ def test_an_array_that_ends_well_is_one_message(site: Site, monkeypatch: pytest.
     assert site.told() == Counter(ended)
 
 
+def test_tasks_that_send_no_message_count_as_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "6")
+    for task in range(6):
+        array = {"slurm_array_job_id": "4711", "slurm_array_task_id": str(task)}
+        if task in (1, 2, 3):
+            site.end(failed(f"cause_{task}"), **array)
+        else:
+            site.end_silently(a_success(), **array)
+        assert len(messages(site.state)) == (0 if task < 1 else 1 if task < 5 else 2)
+    assert "1 more FAILED cause_2, 1 FAILED cause_3: array 4711 of train.py" in site.subjects()[-1]
+
+
+def test_a_long_array_goes_on_counting_through_quiet_windows_and_the_next_failure_goes_at_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "4")
+    for task in range(4):
+        site.end(failed(), slurm_array_job_id="4711", slurm_array_task_id=str(task))
+        assert sum(site.told().values()) == task + 1 if task < 2 else True
+        if task < 2:
+            site.tick(WINDOW_S), site.tick(WINDOW_S)
+    assert set(site.told().values()) == {1} and len(site.told()) == 4, "told when its last task ended"
+    for _ in range(200):
+        site.tick(LONGEST_WINDOW_S)
+    assert list((site.state / "outbox" / "digests").iterdir()) == []
+
+
+def test_messages_of_one_chain_follow_the_first(site: Site) -> None:
+    for cause in ("nccl", "cuda_oom", "nccl"):
+        site.end(failed(cause), chain="night")
+    site.tick(WINDOW_S)
+    first, second, third = messages(site.state)
+    assert first["References"] is None
+    assert second["References"] == third["References"] == second["In-Reply-To"] == first["Message-ID"]
+
+
 def test_where_nobody_will_come_by_as_many_are_told_as_were_told_before(site: Site) -> None:
     """A job on a cluster node, and no tick: its end waits, and nothing of ours outlives it."""
     counts = []

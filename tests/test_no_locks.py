@@ -61,6 +61,26 @@ def test_one_keeps_another_out_and_what_a_killed_one_left_counts_no_more_after_a
     assert third.stdout == b"held\n" and not left.exists()
 
 
+QUICK = "import gpualert.claims; gpualert.claims._TOUCH_S = 0.05\n" + HOLD
+
+
+def test_a_holder_that_takes_long_does_not_look_like_one_that_was_killed(tmp_path: Path, world: dict[str, str]) -> None:
+    lock, held = tmp_path / "lock", tmp_path / "lock.held"
+    with subprocess.Popen(
+        [sys.executable, "-c", QUICK, str(lock)], env=world, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout and holder.stdout.readline() == b"held\n"
+        os.utime(held, (1, 1))
+        ends = time.monotonic() + 60
+        while held.stat().st_mtime < 2:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        held.unlink()
+        held.write_text("another's")  # who thought us dead
+        holder.communicate(b"")
+    assert held.read_text() == "another's"
+
+
 def test_where_there_are_locks_no_such_file_is_made(tmp_path: Path) -> None:
     with locked(tmp_path / "lock", 0), pytest.raises(LockTimeoutError), locked(tmp_path / "lock", 0):
         pytest.fail("two hold it")

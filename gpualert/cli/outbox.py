@@ -24,10 +24,9 @@ _NAMES = click.argument("names", metavar="[NAME]...", nargs=-1)
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-def outbox(ctx: click.Context) -> None:
+def outbox(ctx: click.Context) -> int:
     """Look at messages that wait or were given up, try them again, or drop them.  Without a word: list."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
+    return int(ctx.invoke(list_)) if ctx.invoked_subcommand is None else 0
 
 
 @outbox.command("list")
@@ -38,7 +37,8 @@ def list_(as_json: bool) -> int:
     if as_json:
         print_json(found)
         return 0 if found else 1
-    print_table([_row(entry) for entry in found], ("name", "standing", "age", "tries", "to", "reason"))
+    if found:
+        print_table([_row(entry) for entry in found], ("name", "standing", "age", "tries", "to", "reason"))
     for spool in _spools():
         for reason in pauses(spool, time.time()):
             say(f"paused: {visible(reason)}")

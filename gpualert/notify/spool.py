@@ -157,7 +157,7 @@ class Spool:
     def states(self, only: Sequence[str] | None = None) -> list[Path]:
         """Return the state files of the messages that wait, oldest run first; or those of some Message-IDs."""
         if only is not None:
-            names = (name_of(message_id, channel) for message_id in only for channel in ("", SERVICES))
+            names = (name_of(message_id, channel) for message_id in dict.fromkeys(only) for channel in ("", SERVICES))
             return [path for name in names if (path := self.folder / f"{name}.json").exists()]
         return sorted(self.folder.glob("[!.]*.json"))
 
