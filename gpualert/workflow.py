@@ -54,6 +54,8 @@ _CLASSES = (
 )
 # Snakemake asks milliseconds after a failure, and the record may have to come from another machine's disk.
 _WAIT_S, _POLL_S = 1.0, 0.05
+# In all: where jobs leave no records, Snakemake must not stand still for each of them.
+_patience_s = 10.0
 _said: set[tuple[str, int, str]] = set()
 
 
@@ -151,25 +153,31 @@ class _Job:
 
     def failures_before(self, attempt: int) -> dict[int, FailedAttempt]:
         """Return what is known of the attempts before this one; what is missing, or in vain, is said once."""
-        wait_until = time.monotonic() + (0 if self._is_said(attempt, "") else _WAIT_S)
+        known, troubles = self._known_before(attempt)
+        for trouble in troubles:
+            self.say(attempt, trouble, trouble)
+        last, ended = known.get(attempt - 1), f"attempt {attempt - 1}"
+        if last and last.action == Action.FIX.value:
+            self.say(attempt, "", f"{ended} ended with {last.failure_class}, which no further attempt mends")
+        elif not last and not _are_gated(known.values()):
+            self.say(attempt, "", f"nothing is known of why {ended} failed: its resources stay as they are")
+        return known
+
+    def _known_before(self, attempt: int) -> tuple[dict[int, FailedAttempt], tuple[str, ...]]:
+        """Read what is known, and what could not be read; the record of the last attempt may come in a moment."""
+        global _patience_s
+        began_at = time.monotonic()
+        wait_s = 0.0 if self._is_said(attempt, "") else min(_WAIT_S, _patience_s)
         while True:
             found, troubles = self._read()
             known = attempts_before(found, attempt)
-            if attempt - 1 in known or _are_gated(known.values()) or time.monotonic() >= wait_until:
-                break
+            if attempt - 1 in known or _are_gated(known.values()):
+                return known, troubles
+            waited_s = time.monotonic() - began_at
+            if waited_s >= wait_s:
+                _patience_s -= waited_s
+                return known, troubles
             time.sleep(_POLL_S)
-        for trouble in troubles:
-            self.say(attempt, trouble, trouble)
-        last = known.get(attempt - 1)
-        if not last and not _are_gated(known.values()):
-            self.say(
-                attempt, "", f"nothing is known of why attempt {attempt - 1} failed: its resources stay as they are"
-            )
-        if last and last.action == Action.FIX.value:
-            self.say(
-                attempt, "", f"attempt {attempt - 1} ended with {last.failure_class}, which no further attempt mends"
-            )
-        return known
 
     def _read(self) -> tuple[tuple[FailedAttempt, ...], tuple[str, ...]]:
         from gpualert.config import load_settings_or_defaults  # YAML: only once something has failed

@@ -25,6 +25,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUALERT_ENGINE_KEY", raising=False)
     monkeypatch.setattr(workflow, "_said", set())
     monkeypatch.setattr(workflow, "_WAIT_S", 0.0)
+    monkeypatch.setattr(workflow, "_patience_s", 60.0)
 
 
 def failed(make_run: RunBuilder, *classes: str, **changes: Any) -> None:
@@ -133,6 +134,13 @@ def test_a_record_that_comes_late_is_waited_for(
     monkeypatch.setattr(workflow, "read_attempts", slow_disk)
     assert ask(escalate("mem_mb", 100), 2) == 200
     assert len(reads) == 3
+
+
+def test_where_jobs_leave_no_records_there_is_no_waiting_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workflow, "_WAIT_S", 600.0)
+    monkeypatch.setattr(workflow, "_patience_s", 0.1)
+    memory = escalate("mem_mb", 100)
+    assert [ask(memory, 2, sample=str(number)) for number in range(200)] == [100] * 200
 
 
 def test_a_half_written_record_is_said_and_changes_nothing(
