@@ -151,6 +151,7 @@ class RunDir:
         """Return this run's bytes of an adopted stream, through the recorded path and offsets."""
         assert self.start[stream] == "adopt"
         path_of = "stdout" if self.start.get("combined") == "1" else stream
+        eventually(lambda: self.has(f"{path_of}.path") and self.items(f"{path_of}.path"), "the adopted file's name")
         (path,) = self.items(f"{path_of}.path")
         whole = Path(path.decode(errors="surrogateescape")).read_bytes()
         return whole[int(self.start[f"{stream}_start"]) : int(self.exit[f"{stream}_end"])]

@@ -149,6 +149,16 @@ def test_both_streams_in_one_file_are_adopted_together(world: World) -> None:
     assert not run.has("stderr.path") and not list(run.path.glob("*.log"))
 
 
+@pytest.mark.parametrize("job", ["echo out; echo err >&2", "echo err >&2", "echo err >&2; echo out", "echo out"])
+def test_a_file_opened_once_for_each_stream_is_the_runs_up_to_its_last_word(world: World, job: str) -> None:
+    (world.cwd / "log").write_text("before\n")
+    result = world.run("/bin/sh", "-c", job, via='exec "$@" >>log 2>>log')
+    words = (world.cwd / "log").read_bytes().removeprefix(b"before\n")
+    assert sorted(words.split()) == sorted(word.encode() for word in ("out", "err") if word in job)
+    assert result.recorded.finish().adopted("stdout") == words
+    assert result.recorded.start["combined"] == "1"
+
+
 def test_two_files_are_adopted_each_by_itself(world: World) -> None:
     with opened(world.cwd / "out", TO_FILE) as out, opened(world.cwd / "err", TO_FILE) as err:
         run = world.run(*BOTH_STREAMS, stdout=out, stderr=err).recorded.finish()
