@@ -23,6 +23,7 @@ _TOUCH_S = 60.0
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 6 * 3600.0
 MAX_TRIES = 12
+PARKED = "parked"  # the mark of a run that a tick leaves alone for good
 
 
 @contextmanager

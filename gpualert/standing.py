@@ -15,6 +15,8 @@ from gpualert.rundir import has_ended
 from gpualert.signals.process import Machine, is_alive, this_machine
 
 LAUNCH_GRACE_S = 60.0
+# What cannot be seen from here is given up after that time.
+UNKNOWN_AFTER_S = 24 * 3600.0
 # Names that many machines bear at once say nothing about which machine it was.
 _ANYBODY = ("", "localhost", "localhost.localdomain")
 

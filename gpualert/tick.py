@@ -13,7 +13,7 @@ from pathlib import Path
 from gpualert import ledger
 from gpualert.chains.handover import job_id_of
 from gpualert.chains.store import remove_over
-from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, locked, tries
+from gpualert.claims import MAX_TRIES, PARKED, Claims, is_being_done, is_done, is_due, locked, tries
 from gpualert.config import Prune, Settings
 from gpualert.engine_attempts import remove_old
 from gpualert.errors import GpualertError, LockTimeoutError, RunDirError, UnsafeFileError
@@ -24,11 +24,10 @@ from gpualert.model import Run
 from gpualert.places import python_command
 from gpualert.prune import prune
 from gpualert.rundir import read_run
-from gpualert.standing import LAUNCH_GRACE_S, Standing, standing
+from gpualert.standing import LAUNCH_GRACE_S, UNKNOWN_AFTER_S, Standing, standing
 from gpualert.state import any_run_paths, in_order, run_paths
 
 LIMIT_S = 50.0
-UNKNOWN_AFTER_S = 24 * 3600.0
 STUCK_S = 3600.0
 _POST_LIMIT_S = 900.0  # a mail server may take 600 s to accept what it has got; killed before, it would be sent twice
 _LOST_GRACE_S = 0.5
@@ -41,7 +40,6 @@ _ASK_AFTER_S = 300.0
 
 DONE = "ended-done"
 LOST_DONE = "lost-done"
-PARKED = "parked"
 
 
 @dataclass(frozen=True)

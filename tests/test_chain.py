@@ -192,6 +192,8 @@ def test_chains_are_listed_and_shown(chains: Chains) -> None:
     assert "attempt 1: network on " in shown and "it succeeded at attempt 2" in shown
     assert json.loads(chains.run("chain", "show", "--json", "seen"))["state"] == "saved"
     assert chains.run("chain", "log", "seen") == "all done\n"
+    first = chains.story("seen").all_attempts[0].run_id
+    assert "It is tried again now: attempt 2 of 6." in " ".join(chains.run("show", first).split())
     assert "ConnectionError" in chains.run("chain", "log", "--attempt", "1", "seen")
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert.chains.ending import conclude, vanish
-from gpualert.chains.launch import plan, start
+from gpualert.chains.launch import Launch, plan, start
 from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Started, Story
 from gpualert.chains.runs import find_run
 from gpualert.chains.store import OVER, chain_paths, write_order
-from gpualert.claims import is_done, locked
+from gpualert.claims import PARKED, is_done, locked
 from gpualert.config import Settings
 from gpualert.decide import excluded
 from gpualert.errors import GpualertError, LockTimeoutError, UnsafeFileError
@@ -26,11 +26,8 @@ from gpualert.ledger import read as read_ledger
 from gpualert.model import Run
 from gpualert.settle import readable_logs
 from gpualert.signals.process import Machine, is_alive, this_machine
+from gpualert.standing import LAUNCH_GRACE_S, UNKNOWN_AFTER_S
 
-# Between its mark and its run directory an attempt takes milliseconds.
-LAUNCH_GRACE_S = 60.0
-UNKNOWN_AFTER_S = 24 * 3600.0
-PARKED = "parked"
 _COMPLAINT = "complaint"
 
 
@@ -43,6 +40,7 @@ class Driver:
         folders: All state folders: a run may have had to be kept elsewhere.
         complain: Takes each line that a person should see.
         here: This machine.
+        starter: Starts an attempt as `launch.start` does.
     """
 
     state: Path
@@ -50,6 +48,7 @@ class Driver:
     settings: Settings
     complain: Callable[[str], None]
     here: Machine
+    starter: Callable[[Chain, int, Launch, float], bool] = start
 
     def drive(self, paths: Iterable[Path], until: float) -> None:
         """Look after the chains that are not over; what is wrong with one does not keep the others waiting."""
@@ -105,7 +104,7 @@ class Driver:
 
     def _start(self, chain: Chain, story: Story, now: float) -> None:
         try:
-            start(chain, story.last + 1, plan(chain, story, self._to_avoid(chain, story, now)), now)
+            self.starter(chain, story.last + 1, plan(chain, story, self._to_avoid(chain, story, now)), now)
         except GpualertError as error:
             vanish(chain, story, story.last + 1, str(error), now)
             raise

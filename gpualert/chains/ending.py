@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from gpualert.blame import NodeNameError, blamed
 from gpualert.chains.progress import mark_in, saved_since
-from gpualert.chains.read import read_chain, read_story
+from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Ended, Started, Story
 from gpualert.chains.runs import find_run
 from gpualert.chains.store import write_ended
@@ -87,6 +87,17 @@ def decide_after(run: Run, findings: Findings, logs: Sequence[LogFile], home: Pa
     with locked(chain.path / "lock", _LOCK_S):
         story = conclude(chain, read_story(chain.path), part.started, run, findings, logs)
     return replace(story.ended[part.started.number].decision, history=tuple(history(story)))
+
+
+def decided(run: Run, home: Path) -> RetryDecision | None:
+    """Return what was decided after a run; None where it is no attempt of a chain, or that is not known."""
+    try:
+        part = part_of(run, home)
+        story = read_story(part.chain) if part and part.started else Story()
+    except (ChainError, OSError):
+        return None
+    ended = story.ended.get(run.start.attempt) if run.start else None
+    return replace(ended.decision, history=tuple(history(story))) if ended else None
 
 
 def conclude(

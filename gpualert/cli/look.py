@@ -139,6 +139,7 @@ def _show_json(path: Path) -> int:
 def print_report(path: Path) -> None:
     """Print what the message about a run says; of one that is under way, only how it stands."""
     from gpualert import tell
+    from gpualert.chains.ending import decided
     from gpualert.render import text
 
     run = read_run(path)
@@ -148,4 +149,7 @@ def print_report(path: Path) -> None:
         return
     settings, _ = load_settings_or_defaults()
     run = replace(run, options=replace(run.options, log=True))  # --no-log is for what leaves the machine
-    say(text(tell.report_of(run, found, readable_logs(run), tell.failed_inside(run), settings)))
+    report = tell.report_of(
+        run, found, readable_logs(run), tell.failed_inside(run), settings, decided(run, settings.home)
+    )
+    say(text(report))
