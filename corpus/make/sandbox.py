@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -19,6 +20,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PROJECT = "/home/user/project"
 _USER = 1000
 _GROUPS = Path("/sys/fs/cgroup")
+_NUMBERS = itertools.count(1)
 _ENV = {
     "HOME": "/home/user",
     "USER": "user",
@@ -122,7 +124,8 @@ def _groups(job: Job) -> Iterator[list[Path]]:
     limits = {"memory": {"memory.limit_in_bytes": job.memory_mib << 20}, "pids": {"pids.max": job.pids}}
     if (_GROUPS / "cgroup.controllers").is_file():
         limits = {"": {"memory.max": job.memory_mib << 20, "memory.swap.max": 0, "pids.max": job.pids}}
-    made = [_GROUPS / kind / f"corpus-{os.getpid()}" for kind in limits]
+    name = f"corpus-{os.getpid()}-{next(_NUMBERS)}"  # the kernel's log still tells of the last one
+    made = [_GROUPS / kind / name for kind in limits]
     for group, values in zip(made, limits.values(), strict=True):
         group.mkdir(exist_ok=True)
         for name, value in values.items():

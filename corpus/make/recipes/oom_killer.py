@@ -188,7 +188,7 @@ sys.exit(1)
     compiled(
         "oom_killer/kernel_names_another_process",
         "A small launcher survives its large child, where the kernel's log can be read.",
-        _KERNEL,
+        "oom-kill:constraint=CONSTRAINT_MEMCG",
         _EAT,
         command="sh -c './solve || { echo solver failed with $?; exit 1; }'",
         memory_mib=200,

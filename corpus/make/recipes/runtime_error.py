@@ -98,6 +98,7 @@ for left, right in pairs([1, 2, 3, 4]):
     print(left, right)
 """,
         evidence_alt=("StopIteration",),
+        class_alt=("traceback",),
     ),
     produced(
         "runtime_error/one_rank_of_two",

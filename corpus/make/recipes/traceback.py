@@ -92,7 +92,7 @@ raise EmptyBatch("no sample survived the filters (min_len=512)")
     produced(
         "traceback/broken_json",
         "A line of a data set that is no JSON.",
-        "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 24 (char 23)",
+        "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 25 (char 24)",
         "python ingest.py",
         text='import json\n\nlines = [\'{"id": 1}\', \'{"id": 2, "text": "a b" "c"}\']\nfor line in lines:\n    print(json.loads(line))\n',
     ),
@@ -193,6 +193,7 @@ except Exception:
         "python orchestrate.py",
         text="import subprocess\n\nfor code in (0, 0, 3):\n    print('stage', code, flush=True)\n"
         "    subprocess.run(['sh', '-c', f'exit {code}'], check=True)\n",
+        class_alt=("unknown",),
     ),
     produced(
         "traceback/one_rank_of_four",
