@@ -37,6 +37,7 @@ def topic_of(run: Run, verdict: Verdict, *, environ: Mapping[str, str] = os.envi
 def case_of(run: Run, verdict: Verdict, message_id: str, mail_from: str, to: tuple[str, ...], now: float) -> Case:
     """Return the message about a run as a digest lists it; what is shown of it is clean."""
     clean = Cleaner(0)
+    root = verdict.evidence[0] if verdict.evidence and run.options.log else None
     return Case(
         message_id=message_id,
         mail_from=mail_from,
@@ -47,6 +48,7 @@ def case_of(run: Run, verdict: Verdict, message_id: str, mail_from: str, to: tup
         outcome=clean.text(outcome(verdict)),
         name=shown_name(run),
         host=clean.text(host_of(run), _NAME_LIMIT),
+        why=clean.evidence(root) if root else "",
         task=clean.text(run.start.slurm_array_task_id, _NAME_LIMIT) if run.start else "",
     )
 

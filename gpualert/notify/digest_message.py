@@ -25,13 +25,15 @@ class Group:
 
     Attributes:
         outcome: Such as `FAILED cuda_oom`.
+        why: The line that shows the cause of the first; "" where there is none.
         places: Hosts, tasks and names with their counts, as pairs of label and text.
         runs: The names of the first runs.
         left_out: How many more runs there are.
-        first: What the message about the first case says, in full; "" where that is gone.
+        first: What the message about the first case says, in full; "" where that is gone, or all went well.
     """
 
     outcome: str
+    why: str
     count: int
     places: tuple[tuple[str, str], ...]
     runs: tuple[str, ...]
@@ -69,8 +71,8 @@ class Gathered:
     @property
     def subject(self) -> str:
         """All of it in one line."""
-        more = " more" if self.before else ""
-        parts = [f"{count:,}{'' if at else more} {outcome}" for at, (outcome, count) in enumerate(self.counts)]
+        more = " more" if self.before and len(self.counts) == 1 else ""
+        parts = [f"{count:,}{more} {outcome}" for outcome, count in self.counts]
         hosts = f" on {self.hosts[0]}" if len(self.hosts) == 1 else f" on {len(self.hosts)} hosts" if self.hosts else ""
         return f"{', '.join(parts)}: {self.title}{hosts}"
 
@@ -96,7 +98,8 @@ def gather(cases: Sequence[Case], title: str, *, before: bool, full_text: Callab
         counts=tuple(sorted(counts.items(), key=lambda pair: (pair[0] == _WELL, -pair[1]))),
         hosts=tuple(dict.fromkeys(case.host for case in cases if case.host)),
         groups=tuple(
-            _group(alike, full_text(alike[0]) if at < _MOST_IN_FULL else "") for at, alike in enumerate(in_order)
+            _group(alike, full_text(alike[0]) if at < _MOST_IN_FULL and alike[0].outcome != _WELL else "")
+            for at, alike in enumerate(in_order)
         ),
         before=before,
         lasted_s=max(times) - min(times),
@@ -112,6 +115,7 @@ def _group(alike: Sequence[Case], first: str) -> Group:
     )
     return Group(
         outcome=alike[0].outcome,
+        why=alike[0].why,
         count=len(alike),
         places=tuple((label, text) for label, text in listed if text),
         runs=tuple(runs),
@@ -181,7 +185,7 @@ def _files_of_first_cases(
     cases: Sequence[Case], limit_bytes: int, message_of: Callable[[Case], bytes]
 ) -> Iterator[tuple[bytes]]:
     """Yield what was attached to the message about the first case of each cause, as long as there is room."""
-    firsts = {case.cause: case for case in reversed(cases)}
+    firsts = {case.cause: case for case in reversed(cases) if case.outcome != _WELL}
     for case in sorted(firsts.values(), key=lambda case: case.file_name)[:_MOST_IN_FULL]:
         for part in attachments_of(message_of(case)):
             limit_bytes -= len(part)

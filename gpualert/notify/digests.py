@@ -57,6 +57,7 @@ class Case:
         cause: Equal for the same fault.
         outcome: Such as `FAILED cuda_oom`.
         name, host, task: The run as a list shows it; "" where there is none.
+        why: The line that shows the cause, clean; "" where there is none, or nothing of the log may leave.
         thread: The Message-ID of the first message about its chain, where this is a later one.
     """
 
@@ -70,6 +71,7 @@ class Case:
     name: str = ""
     host: str = ""
     task: str = ""
+    why: str = ""
     thread: str = ""
 
     @property
