@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from outcomes import body
 
+from .cluster import CONTESTED
 from .jobs import GPUALERT, Accounted, Told, User, fields, told
 
 pytestmark = pytest.mark.engines
@@ -105,6 +106,17 @@ def test_a_job_cancelled_by_its_owner(user: User, form: str) -> None:
     assert told(mail) == (replace(expected, subject="LOST interrupted: job on n1", status="lost") if lost else expected)
 
 
+def test_a_job_that_is_signalled_again_while_its_report_is_made_is_told_at_once(user: User) -> None:
+    job = user.sbatch(f"exec {GPUALERT} run --name job -- sh -c 'echo up; exec sleep 300'", "-w", "n1")
+    user.wait_for_output(job, "up")
+    for _ in range(3):
+        user.run("scancel", "--signal=TERM", "--full", job, check=False)
+    end = user.wait(job)
+    (mail,) = user.mails()
+    assert end == Accounted("FAILED", "0:15", "n1")
+    assert told(mail).subject == "FAILED interrupted: job on n1"
+
+
 def test_an_attempt_that_slurm_runs_again_is_told_with_the_next(user: User) -> None:
     again = "scontrol requeue $SLURM_JOB_ID; sleep 60"
     script = f"case $SLURM_RESTART_COUNT in '') echo first; {again} ;; *) echo second; exit 3 ;; esac"
@@ -120,6 +132,27 @@ def test_an_attempt_that_slurm_runs_again_is_told_with_the_next(user: User) -> N
     first, _ = user.runs()
     (kept,) = first.glob("*.kept")
     assert kept.read_text().startswith("first\n"), "Slurm has emptied its own file"
+
+
+def test_a_job_that_has_to_make_way_for_another(user: User) -> None:
+    run = f"exec {GPUALERT} run --name job -- sh -c 'echo up; exec sleep 300'"
+    job = user.sbatch(run, "-p", "spare", "-c", "2", "--no-requeue")
+    user.wait_for_output(job, "up")
+    user.finish("exit 0", "-p", "urgent", "-c", "2", name="urgent")
+    end = user.wait(job)
+    user.gpualert("tick")
+    (mail,) = user.mails()
+    assert (end.state, end.nodes) == ("PREEMPTED", CONTESTED)
+    found = told(mail)
+    assert (found.failure_class, found.host, found.job) == ("preempted", CONTESTED, f"Slurm {job}")
+    assert "PREEMPTED" in found.why or "PREEMPTION" in found.why
+
+
+def test_a_job_that_was_never_wrapped_can_be_waited_for(user: User) -> None:
+    job = user.sbatch("sleep 2; echo over; exit 4", "-w", "n1")
+    report = user.gpualert("slurm", job, "--wait").stdout
+    assert report.startswith("FAILED unknown: job on n1 after ")
+    assert "Its exit status is 4." in " ".join(report.split()) and f"Slurm {job}" in report
 
 
 def test_a_job_whose_output_cannot_be_opened_was_not_launched(user: User) -> None:

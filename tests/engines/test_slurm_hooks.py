@@ -51,6 +51,16 @@ def test_slurms_mail_does_not_send_what_the_jobs_user_may_not_read(user: User, r
     assert "StoragePass" not in mail.as_string()
 
 
+def test_slurms_mail_says_what_it_could_not_read(user: User, recipient: str) -> None:
+    job, _ = user.finish(
+        "chmod 600 slurm-$SLURM_JOB_ID.out; exit 3", "-w", "n4", f"--mail-user={recipient}", "--mail-type=FAIL"
+    )
+    mail = user.mailed(recipient)
+    assert told(mail).subject == "FAILED unknown: job on n4" and "Its exit status is 3." in fields(mail)["What"]
+    if user.cluster.user != "root":
+        assert f"slurm-{job}.out: Permission denied" in " ".join(body(mail).split())
+
+
 def test_the_epilog_keeps_a_kill_for_memory_for_the_jobs_user(user: User) -> None:
     (user.work / "eat.py").write_text('x = b"a" * 600_000_000\n')
     job, end = user.finish("python3 eat.py", "-w", "n4", "--mem=100")
@@ -70,9 +80,7 @@ def test_the_task_prolog_gives_every_task_the_command_and_the_sites_settings(use
     settings.write_text("GPUALERT_SITE_TEST=of %u\n")
     try:
         user.environ["PATH"] = "/usr/bin:/bin"
-        script = (
-            "command -v gpualert; echo in the batch $GPUALERT_SITE_TEST; srun sh -c 'echo step $GPUALERT_SITE_TEST'"
-        )
+        script = "command -v gpualert; echo batch $GPUALERT_SITE_TEST; srun sh -c 'echo step $GPUALERT_SITE_TEST'"
         job, _ = user.finish(script, "-w", "n4")
     finally:
         settings.unlink()
