@@ -330,3 +330,25 @@ def test_whoever_asks_about_a_job_is_told_of_the_group_that_failed_in_it(make_ru
     joint, findings = told
     assert (findings.verdict.failure_class, joint.run.argv, len(joint.ranks)) == ("cuda_oom", ("python", "train.py"), 2)
     assert failed_together(read_run(paths[2])) is None
+
+
+def test_what_strikes_all_ranks_at_once_began_with_none(ranks: Ranks, state: Path) -> None:
+    report_each(*(ranks.failed(rank, b"step 1\n", status=143) for rank in range(8)))
+    assert subjects(state) == ["FAILED interrupted: train.py on 8 nodes after 1m 40s"]
+    told = verdict(state / "groups" / GROUP)
+    assert (told["first_rank"], told["first_node"]) == (None, "")
+
+
+def test_a_rank_that_the_kernel_killed_is_the_first_although_it_says_nothing(ranks: Ranks, state: Path) -> None:
+    killed = ranks(
+        5, log=b"step 1\n", exit={"status": 137, "cgroup_oom_kill": 1}, start={"cgroup": "/five", "cgroup_oom_kill": 0}
+    )
+    others = [ranks.failed(rank, watchdog(rank), after_s=-1) for rank in (0, 1, 2, 3, 4, 6, 7)]
+    report_each(*others, killed)
+    assert subjects(state) == ["FAILED oom_killer: train.py on 8 nodes after 1m 40s (rank 5 on n5 first)"]
+
+
+def test_a_rank_that_failed_although_it_exited_with_0_fails_its_group(ranks: Ranks, state: Path) -> None:
+    report_each(*(ranks(rank, log=OOM if rank == 5 else b"Training finished\n") for rank in range(8)))
+    assert subjects(state) == ["FAILED cuda_oom (exit 0): train.py on 8 nodes after 1m 40s (rank 5 on n5 first)"]
+    assert "rank5/output.log, line 2, rank 5, on n5" in body(messages(state)[0])

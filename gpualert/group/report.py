@@ -9,7 +9,7 @@ from pathlib import Path
 from gpualert.collect import duration_s
 from gpualert.findings import Findings, load
 from gpualert.group import group_of, joined, leader_id, membership, unreported
-from gpualert.group.verdict import Member, absent_ranks, first_member, judge_group, member_of
+from gpualert.group.verdict import Member, absent_ranks, first_member, judge_group, member_of, struck_together
 from gpualert.model import Exit, Run, RunStatus, Start, Verdict
 from gpualert.report import Rank
 from gpualert.settle import Logs
@@ -105,10 +105,10 @@ def _shown_logs(members: Sequence[Member], origin: Member, verdict: Verdict) -> 
     return Logs(tuple(shown.values())[:_MOST_LOGS], origin.logs.not_read)
 
 
-def _rows(members: Iterable[Member], origin: Member, verdict: Verdict) -> list[Rank]:
-    failed = verdict.status is not RunStatus.SUCCEEDED
+def _rows(members: Sequence[Member], origin: Member, verdict: Verdict) -> list[Rank]:
+    is_first = verdict.status is not RunStatus.SUCCEEDED and not struck_together(members, verdict)
     first = origin.label if verdict.first_rank is None else f"rank {verdict.first_rank}"
-    return [_row(member, first if failed and member is origin else "") for member in members]
+    return [_row(member, first if is_first and member is origin else "") for member in members]
 
 
 def _row(member: Member, first: str) -> Rank:

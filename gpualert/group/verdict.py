@@ -105,9 +105,9 @@ def judge_group(members: Sequence[Member], *, wait: bool = False, read_logs: boo
         read_logs: False takes the verdict on the member that is most suspicious: for logs that no reader survives.
     """
     ordered = sorted(members, key=lambda member: member.suspicion)
-    first = next(member for member in ordered if member.findings)
+    first = next(member for member in (ordered if any(m.is_bad for m in members) else members) if member.findings)
     assert first.findings  # just chosen so
-    verdict = first.findings.verdict
+    verdict = _own(first.findings.verdict, first)
     if first.is_bad and read_logs:
         logs, left_out = _to_read(ordered, _MOST_BYTES_WAITING if wait else _MOST_BYTES)
         together = judge(logs, _facts(first.findings, members))
@@ -115,18 +115,29 @@ def judge_group(members: Sequence[Member], *, wait: bool = False, read_logs: boo
             verdict = replace(together, status=_status(members), not_read=(*together.not_read, *left_out))
     if (silent := _silent_rank(members, verdict)) is not None:
         verdict = replace(verdict, first_rank=silent)
-    origin = first_member(ordered, verdict)
+    origin = first_member(members, verdict)
+    is_first = first.is_bad and not struck_together(members, verdict)
     verdict = replace(
         verdict,
         evidence=tuple(_placed(item, members, origin) for item in verdict.evidence),
         runners_up=tuple(
             replace(other, evidence=_placed(other.evidence, members, None)) for other in verdict.runners_up
         ),
-        first_rank=_first_rank(verdict, origin) if first.is_bad else None,
-        first_node=origin.host if first.is_bad else "",
+        first_rank=_first_rank(verdict, origin) if is_first else None,
+        first_node=origin.host if is_first else "",
         notes=(*verdict.notes, *_missing(members)),
     )
     return Findings(verdict, origin.findings.machine if origin.findings else (), _evidence(members, origin, first))
+
+
+def _own(verdict: Verdict, member: Member) -> Verdict:
+    """Return the verdict on one member with its logs called as they are among those of all."""
+    names = {log.path.name: log.name for log in member.logs.files}
+    return replace(
+        verdict,
+        evidence=tuple(replace(item, file=names.get(item.file, item.file)) for item in verdict.evidence),
+        runners_up=(),  # what else was considered is about that one alone
+    )
 
 
 def _status(members: Iterable[Member]) -> RunStatus:
@@ -174,8 +185,20 @@ def _joined(one: LogFile, other: LogFile) -> LogFile:
     return LogFile(one.path.name, one.path, min(one.start, other.start), end)
 
 
-def first_member(members: Iterable[Member], verdict: Verdict) -> Member:
+def struck_together(members: Iterable[Member], verdict: Verdict) -> bool:
+    """Say whether what ended the group came to several from outside: a time limit, scancel, not one rank's failure."""
+    if any(item.file for item in verdict.evidence[:1]):
+        return False
+    alike = [
+        one for one in members if one.is_bad and one.verdict and one.verdict.failure_class == verdict.failure_class
+    ]
+    return len(alike) > 1
+
+
+def first_member(members: Sequence[Member], verdict: Verdict) -> Member:
     """Return the member that the failure began with: the missing rank, the one with the root line, the suspicious."""
+    if verdict.status is RunStatus.SUCCEEDED:
+        return members[0]
     ordered = sorted(members, key=lambda member: member.suspicion)
     rank, file = verdict.first_rank, verdict.evidence[0].file if verdict.evidence else ""
     owners = [member for member in ordered if file in {log.name for log in member.logs.files}]
