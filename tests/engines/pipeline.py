@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import textwrap
+import time
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
@@ -91,6 +92,13 @@ class Pipeline:
         assert found.status == 0, found.output
         story: dict[str, Any] = json.loads(found.output)
         return story
+
+    def wait_for_mail(self) -> None:
+        """Wait until a message has come: where only wrappers watch, it comes a little after the end."""
+        ends = time.monotonic() + 60
+        while not self.mails():
+            assert time.monotonic() < ends, "no message came"
+            time.sleep(0.1)
 
     def mails(self) -> list[EmailMessage]:
         """Return the messages that were sent."""

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -57,13 +56,6 @@ def pipeline(snakemake: SnakemakeVenv, tmp_path: Path) -> Pipeline:
     return Pipeline(snakemake, folder)
 
 
-def wait_for_mail(pipeline: Pipeline) -> None:
-    ends = time.monotonic() + 60
-    while not pipeline.mails():
-        assert time.monotonic() < ends, "no message came"
-        time.sleep(0.1)
-
-
 def test_the_wrapper_runs_the_command_and_one_message_tells_of_all_its_jobs(pipeline: Pipeline) -> None:
     pipeline.write(RUN)
     ended = pipeline.run("", "--keep-going", "--retries", "1")
@@ -73,7 +65,7 @@ def test_the_wrapper_runs_the_command_and_one_message_tells_of_all_its_jobs(pipe
     assert (pipeline.folder / "logs" / "list.err").read_text() == "to err\n"
     assert (pipeline.folder / "list.txt").read_text() == "two  words\n"
     assert not (pipeline.folder / "never").exists()
-    wait_for_mail(pipeline)
+    pipeline.wait_for_mail()
     story = pipeline.story()
     assert story["status"] == "failed"
     assert told(story) == {
@@ -97,7 +89,7 @@ def test_with_the_one_line_the_wrapper_makes_no_run_within_the_run(pipeline: Pip
 def test_a_signal_that_kills_the_command_is_its_status(pipeline: Pipeline) -> None:
     pipeline.write('rule all:\n    output: "x"\n    params: command="kill -SEGV $$"\n    wrapper: WRAPPERS + "/run"\n')
     assert pipeline.run("").status == 1
-    wait_for_mail(pipeline)
+    pipeline.wait_for_mail()
     assert told(pipeline.story()) == {"failed all": [("segfault", 139, 0)]}
 
 
@@ -163,16 +155,14 @@ def test_a_log_that_cannot_be_read_is_named_with_its_rule(pipeline: Pipeline) ->
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
 def test_snakemakes_report_shows_the_failures_of_a_failed_workflow(pipeline: Pipeline, tmp_path: Path) -> None:
-    example = pipeline.venv.files / "examples" / "report"
-    shutil.copytree(example, pipeline.folder, dirs_exist_ok=True)
-    environ = {"GPUALERT_WRAPPERS": f"file:{pipeline.venv.files / 'wrappers'}"}
-    assert pipeline.run("", "--keep-going", **environ).status == 1
-    ended = pipeline.run("", "failures", **environ)
+    example = ("--snakefile", str(pipeline.venv.files / "examples" / "report" / "Snakefile"))
+    assert pipeline.run("", *example, "--keep-going").status == 1
+    ended = pipeline.run("", *example, "failures")
     assert ended.status == 0, ended.output
-    ended = pipeline.run("", "--report", "report.html", "--", "failures", **environ)
+    ended = pipeline.run("", *example, "--report", "report.html", "--", "failures")
     assert ended.status == 0, ended.output
-    found = browse(pipeline.folder / "report.html", tmp_path)
-    assert "Failures" in found
+    shown = browse(pipeline.folder / "report.html", tmp_path)
+    assert "Failures" in shown
 
 
 def browse(page: Path, scratch: Path) -> str:

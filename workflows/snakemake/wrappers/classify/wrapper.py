@@ -40,7 +40,7 @@ def find_gpualert(folder):
     if importlib.util.find_spec("gpualert"):
         return [sys.executable, "-m", "gpualert"]
     found = shutil.which("gpualert")
-    folder = Path(str(folder).removeprefix("file://").removeprefix("file:"))
+    folder = Path(str(folder).removeprefix("file://").removeprefix("file:")).resolve()
     return [found] if found else ["/bin/sh", str(folder.parents[3] / "bash" / "gpualert")]
 
 

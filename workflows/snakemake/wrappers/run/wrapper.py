@@ -53,7 +53,7 @@ def main(job):
 
 def find_shim(folder):
     """Return the words that start gpualert: that of this wrapper's own installation, else the one on PATH."""
-    folder = Path(str(folder).removeprefix("file://").removeprefix("file:"))
+    folder = Path(str(folder).removeprefix("file://").removeprefix("file:")).resolve()
     beside = folder.parents[3] / "bash" / "gpualert" if len(folder.parents) > 3 else Path()
     found = shutil.which("gpualert")
     if beside.is_file() and importlib.util.find_spec("gpualert"):
