@@ -19,7 +19,8 @@ from gpualert.claims import Claims
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
 from gpualert.findings import Findings, find_out, load, save
-from gpualert.group import group_of, is_group, join, membership, point_to
+from gpualert.group import group_of, is_group, join, point_to
+from gpualert.group.launcher import membership
 from gpualert.mailing import Mailing, decision_on, note, why_no_mail
 from gpualert.model import Action, RetryDecision, Run
 from gpualert.nesting import is_inner

@@ -12,7 +12,8 @@ from gpualert.artifacts import collect as collect_artifacts
 from gpualert.config import Settings
 from gpualert.excerpt import read_windows
 from gpualert.findings import Findings, find_out, load
-from gpualert.group import group_of, membership
+from gpualert.group import group_of
+from gpualert.group.launcher import membership
 from gpualert.group.report import group_as_one
 from gpualert.model import Artifact, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import inner_runs

@@ -12,7 +12,8 @@ from ranks import GROUP, Ranks
 from reports import a_run
 from rundirs import NOW, RunBuilder
 
-from gpualert.group import Membership, Turn, group_of, join, joined, membership, point_to, unreported, whose_turn
+from gpualert.group import Turn, group_of, join, joined, point_to, unreported, whose_turn
+from gpualert.group.launcher import Membership, membership
 from gpualert.model import Run
 from gpualert.post import report_run
 from gpualert.rundir import read_run

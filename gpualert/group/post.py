@@ -16,7 +16,8 @@ from gpualert.claims import MAX_TRIES, Claims, is_being_done, is_done, is_due, t
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import ConfigError, LockTimeoutError
 from gpualert.findings import Findings, load, save
-from gpualert.group import Turn, count_joined, group_paths, is_bad, joined, membership, unreported, whose_turn
+from gpualert.group import Turn, count_joined, group_paths, is_bad, joined, unreported, whose_turn
+from gpualert.group.launcher import membership
 from gpualert.group.report import joint, members_of, stand_in
 from gpualert.group.verdict import Member, first_member, judge_group
 from gpualert.mailing import Mailing, decision_on, note, why_no_mail

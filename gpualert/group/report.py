@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gpualert.collect import duration_s
 from gpualert.findings import Findings, load
-from gpualert.group import group_of, joined, leader_id, membership, unreported
+from gpualert.group import group_of, joined, leader_id, unreported
+from gpualert.group.launcher import membership
 from gpualert.group.verdict import Member, absent_ranks, first_member, judge_group, member_of, struck_together
 from gpualert.model import Exit, Run, RunStatus, Start, Verdict
 from gpualert.report import Rank

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpualert.collect import duration_s
 from gpualert.findings import Findings, find_out, judge, load
-from gpualert.group import Membership, membership
+from gpualert.group.launcher import Membership, membership
 from gpualert.jsonfiles import plain
 from gpualert.model import SCHEMA, Evidence, Facts, LogFile, Role, Run, RunStatus, Verdict
 from gpualert.settle import Logs, readable_logs
