@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gpualert import __version__
@@ -23,7 +24,7 @@ from gpualert.rccheck import check_rc
 from gpualert.rundir import read_run
 from gpualert.signals.nvml import snapshot_gpus
 from gpualert.state import run_paths, state_folders
-from gpualert.ticking import TICK_AGE_S, ticked_at
+from gpualert.ticking import TICK_AGE_S, is_ticking, ticked_at
 
 _TRIAL_LIMIT_S = 20.0
 _LITTLE_SPACE_BYTES = 100 << 20
@@ -135,18 +136,45 @@ def _mail(settings: Settings) -> Iterator[Check]:
         "maildir": f"kept in {settings.home / 'mail'}",
         "smtp": f"by {settings.smtp.host}:{settings.smtp.port} ({settings.smtp.security}) to {', '.join(sent_by.to)}",
         "sendmail": f"by sendmail to {', '.join(sent_by.to)}",
+        "apprise": "by other services only",
         "none": "no messages are sent",
     }[settings.mail]
-    advice = "" if settings.mail == "maildir" else "try it: gpualert doctor --mail ADDRESS"
-    yield Check(Mark.OK, "mail", where, advice)
-    waiting = len(list((settings.home / "outbox").glob("[!.]*.json")))
+    advice = "" if settings.mail in ("maildir", "none") else "try it: gpualert doctor --mail ADDRESS"
+    if sent_by.refused:
+        yield Check(Mark.WARN, "mail", f"{where}; {'; '.join(sent_by.refused)}", "correct the settings to and from")
+    elif settings.deliver == "tick" and not is_ticking(settings.home):
+        yield Check(Mark.WARN, "mail", f"{where}, by a tick (deliver: tick); none runs", "see: gpualert crontab")
+    else:
+        yield Check(Mark.OK, "mail", where, advice)
+    if settings.apprise:
+        yield _services(settings.apprise)
+    yield from _outbox(settings.home)
+
+
+def _services(urls: Sequence[str]) -> Check:
+    from gpualert.notify.services import label_of
+
+    if importlib.util.find_spec("apprise") is None:
+        return Check(Mark.FAIL, "services", "apprise is not installed", "pip install 'gpualert-shim[apprise]'")
+    return Check(Mark.OK, "services", ", ".join(map(label_of, urls)))
+
+
+def _outbox(home: Path) -> Iterator[Check]:
+    """Say what has not been delivered."""
+    from gpualert.notify.listing import entries
+    from gpualert.notify.spool import Spool
+
+    if not (home / "outbox").is_dir():
+        return
+    found = list(entries(Spool.of(home)))
+    waiting = [entry for entry in found if entry.standing == "waiting" and entry.reason]
     if waiting:
-        yield Check(
-            Mark.WARN, "outbox", f"waiting messages: {waiting}", "gpualert tick sends them, and says why it cannot"
-        )
-    given_up = len(list((settings.home / "outbox" / "dead").glob("*.json")))
+        advice = "a tick tries them again; at once: gpualert outbox retry"
+        yield Check(Mark.WARN, "outbox", f"waiting messages: {len(waiting)}; the last: {waiting[-1].reason}", advice)
+    given_up = [entry for entry in found if entry.standing == "given up"]
     if given_up:
-        yield Check(Mark.WARN, "outbox", f"messages refused for good: {given_up}", f"see {settings.home}/outbox/dead")
+        advice = "gpualert outbox list; then retry NAME, or drop --given-up"
+        yield Check(Mark.WARN, "outbox", f"messages given up: {len(given_up)}; the last: {given_up[-1].reason}", advice)
 
 
 def _tick(home: Path) -> Iterator[Check]:

@@ -14,6 +14,7 @@ from gpualert.errors import RunDirError
 from gpualert.excerpt import read_windows
 from gpualert.history import read_engine_history
 from gpualert.model import Run, RunStatus
+from gpualert.notify.channels import channels_of
 from gpualert.notify.message import compose, envelope, message_id
 from gpualert.notify.outbox import queue_message, send_due
 from gpualert.rundir import read_run
@@ -57,8 +58,18 @@ def tell_workflow(folder: WorkflowFolder, folders: Sequence[Path], settings: Set
     named = message_id(f"workflow-{story.workflow}", report.status)
     message = compose(report, (), sent_by, named, story.ended_at or time.time())
     state = state_of(folder.path)
-    queue_message(state, message, message_id=named, mail_from=sent_by.mail_from, to=sent_by.to, now=time.time())
+    queue_message(
+        state,
+        message,
+        message_id=named,
+        mail_from=sent_by.mail_from,
+        to=sent_by.to,
+        now=time.time(),
+        channels=channels_of(settings),
+    )
     folder.mark_told()
+    if settings.deliver == "tick":
+        return story, [*sent_by.refused]
     done = send_due(state, settings, time.time(), _SEND_S, named)
     return story, [*sent_by.refused, *done.dead, *done.troubles]
 
@@ -70,8 +81,10 @@ def why_untold(story: Story, settings: Settings) -> str:
         return "the setting 'mail' is none"
     if lasted_s is not None and lasted_s < settings.longer_than_s:
         return f"it lasted {lasted_s:.1f} s, and only what takes longer than {settings.longer_than_s:g} s is told"
-    if settings.on == "failure" and status_of(story) is RunStatus.SUCCEEDED:
-        return "it succeeded, and the setting 'on' is failure"
+    if settings.on == "never":
+        return "the setting 'on' is never"
+    if settings.on != "always" and status_of(story) is RunStatus.SUCCEEDED:
+        return f"it succeeded, and the setting 'on' is {settings.on}"
     return ""
 
 

@@ -39,11 +39,12 @@ def doctor(address: str | None, as_json: bool) -> int:
 
 
 def _try_mail(settings: Settings, address: str) -> Check:
-    """Send a trial message through the channel that is set."""
+    """Send a trial message through the channels that are set."""
     from email.message import EmailMessage
     from email.policy import SMTP
     from email.utils import formatdate
 
+    from gpualert.notify.channels import channels_of
     from gpualert.notify.message import envelope
     from gpualert.notify.outbox import queue_message, send_due
     from gpualert.sending import why_waiting
@@ -57,9 +58,19 @@ def _try_mail(settings: Settings, address: str) -> Check:
     mail["Date"], mail["Message-ID"], mail["Auto-Submitted"] = formatdate(), named, "auto-generated"
     mail.set_content("It arrived: messages about runs will too.\n")
     now = time.time()
-    queue_message(settings.home, bytes(mail), message_id=named, mail_from=sent_by.mail_from, to=sent_by.to, now=now)
+    channels = channels_of(settings)
+    queue_message(
+        settings.home,
+        bytes(mail),
+        message_id=named,
+        mail_from=sent_by.mail_from,
+        to=sent_by.to,
+        now=now,
+        channels=channels,
+    )
     done = send_due(settings.home, settings, now, _SEND_LIMIT_S, only=named)
-    if named in done.sent:
-        return Check(Mark.OK, "trial mail", f"handed over by {settings.mail} to {address}")
+    if done.sent.count(named) == len(channels):
+        also = ", and to the other services" if len(channels) > 1 else ""
+        return Check(Mark.OK, "trial mail", f"handed over by {settings.mail} to {address}{also}")
     reasons = "; ".join((*done.dead, *done.troubles)) or why_waiting(settings.home, named)
     return Check(Mark.FAIL, "trial mail", reasons, "see: gpualert config")
