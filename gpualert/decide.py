@@ -155,6 +155,8 @@ def action_of(attempt: Attempt, policy: RetryPolicy) -> Action:
         if attempt.failure_class != "interrupted":
             return Action.ONCE
         return Action.RESUME if attempt.sigterm and policy.on_sigterm == "resume" else Action.NONE
+    if attempt.failure_class == "node_failure" and _same_node(attempt.faulty_node, policy.host):
+        return Action.RETRY  # the node is back: it is where this is asked
     if attempt.action is Action.RETRY and _died_early(attempt, policy) and attempt.domain not in _INFRASTRUCTURE:
         return Action.ONCE
     return attempt.action

@@ -16,6 +16,7 @@ CLASSES = {
     "storage_io": (Action.RETRY, Domain.SERVICE),
     "nccl": (Action.RETRY, Domain.UNKNOWN),
     "gpu_hardware": (Action.ELSEWHERE, Domain.NODE),
+    "node_failure": (Action.ELSEWHERE, Domain.NODE),
     "cuda_oom": (Action.BIGGER, Domain.RESOURCES),
     "oom_killer": (Action.BIGGER, Domain.RESOURCES),
     "walltime": (Action.RESUME, Domain.SCHEDULER),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ from outcomes import body, messages
 from shim.waiting import eventually, is_alive
 
 from gpualert.chains.read import read_chain
-from gpualert.model import ChainEnd
+from gpualert.model import ChainEnd, RunStatus
 from gpualert.places import python_command
 
 
@@ -291,9 +293,9 @@ def test_a_chain_of_another_host_is_left_alone(chains: Chains) -> None:
 def test_a_damaged_chain_is_complained_about_once_by_file_and_key_and_others_go_on(
     chains: Chains, file: str, content: bytes, said: str
 ) -> None:
-    for name in ("a-damaged", "b-sound"):
-        chains.start(name, job("network", "success"))
-        chains.ended(name, 1)
+    chains.start("b-sound", job("network", "success"))
+    chains.ended("b-sound", 1)
+    shutil.copytree(chains.path("b-sound"), chains.path("a-damaged"))
     (chains.path("a-damaged") / file).write_bytes(content)
     complaint = chains.tick()
     assert complaint.startswith("gpualert: cannot use chain 'a-damaged': ") and said in complaint
@@ -331,6 +333,17 @@ def test_an_attempt_whose_folder_is_gone_is_complained_about_and_given_up_after_
     while chains.story("homeless").end is None:
         chains.tick()
     assert chains.story("homeless").end is ChainEnd.GAVE_UP and chains.story("homeless").last == 4
+
+
+def test_an_attempt_that_is_killed_with_all_that_looks_after_it_is_tried_again(chains: Chains) -> None:
+    chains.start("shot", ["/bin/sh", "-c", '[ "$GPUALERT_ATTEMPT" -gt 1 ] || exec sleep 600'])
+    started = eventually(lambda: chains.story("shot").started, "the attempt")[1]
+    eventually(lambda: [path for path in (chains.state / "runs").glob("*/start") if path.stat().st_size], "the record")
+    assert chains.tick() == "" and chains.story("shot").running == 1
+    os.killpg(started.pid, signal.SIGKILL)
+    eventually(lambda: chains.tick() == "" and chains.story("shot").running is None, "the end of what was killed")
+    assert chains.carry_on("shot").end is ChainEnd.SAVED
+    assert chains.story("shot").ended[1].attempt.status is RunStatus.LOST
 
 
 def test_an_attempt_that_left_no_record_is_tried_again(chains: Chains) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -70,7 +69,7 @@ def read_chain(path: Path) -> Chain:
         limits=MappingProxyType(values.take("limits", _limits)),
         options=reader.items("options"),
         policy=_policy(values.inside("policy")),
-        watch=Watch(**values.inside("watch").known(Watch, {"pattern": str, "checkpoint": str})),
+        watch=Watch(**values.inside("watch").present({"pattern": str, "checkpoint": str})),
     )
 
 
@@ -161,10 +160,9 @@ class _Keys:
         """Return the keys of an object inside."""
         return _Keys(self.path, self.file, f"{self.prefix}{key}.", self.take(key, dict))
 
-    def known(self, of: type, parsers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-        """Return the values for the fields of a dataclass; one that is missing keeps its default."""
-        names = {each.name for each in fields(of)}
-        return {key: self.take(key, parse) for key, parse in parsers.items() if key in names and key in self.values}
+    def present(self, parsers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+        """Return what the parsers make of those keys that are there; the others keep their defaults."""
+        return {key: self.take(key, parse) for key, parse in parsers.items() if key in self.values}
 
 
 def _maybe(parse: Callable[[Any], _Value]) -> Callable[[Any], _Value | None]:
@@ -227,7 +225,7 @@ _ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _policy(keys: _Keys) -> RetryPolicy:
-    return RetryPolicy(**keys.known(RetryPolicy, _POLICY))
+    return RetryPolicy(**keys.present(_POLICY))
 
 
 def _started(keys: _Keys, number: int) -> Started:

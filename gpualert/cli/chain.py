@@ -85,7 +85,8 @@ def start(command: tuple[str, ...], name: str, policy: Path | None, host: str, *
     drive(settings.home, state_folders(settings.home), settings, complaints.append, time.monotonic() + 10, [made.path])
     if complaints:
         raise GpualertError(complaints[0])
-    say(f"chain {made.id}: attempt 1 is started; look at it with: gpualert chain show {made.id}")
+    when = "is started" if read_story(made.path).last else "starts with the next tick"
+    say(f"chain {made.id}: attempt 1 {when}; look at it with: gpualert chain show {made.id}")
     _warn_without_ticks(settings.home)
     return 0
 
