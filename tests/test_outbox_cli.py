@@ -102,3 +102,39 @@ def test_all_that_was_given_up_is_dropped(
     (state / "outbox" / "dead" / "broken.json").write_text("{")
     assert outbox("drop", "--given-up").stdout == "dropped broken\n"
     assert outbox().returncode == 1
+
+
+def doctor() -> dict[str, dict[str, str]]:
+    done = subprocess.run(python_command("doctor", "--json"), capture_output=True, text=True, check=False)
+    return {f"{check['thing']} {check['mark']}": check for check in json.loads(done.stdout)}
+
+
+def test_the_doctor_says_what_waits_and_what_was_given_up_and_why(
+    make_run: RunBuilder, away: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(make_run())
+    assert (
+        "waiting messages: 1; the last: " in (found := doctor()["outbox warn"])["found"] and "refused" in found["found"]
+    )
+    assert "outbox retry" in found["advice"]
+    with MailServer().running() as server:
+        monkeypatch.setenv("GPUALERT_SMTP_PORT", str(server.port))
+        server.answer("RCPT", "550 5.1.1 no such user")
+        assert outbox("retry").returncode == 1
+    found = doctor()["outbox warn"]
+    assert "messages given up: 1; the last: me@example.org: 550 5.1.1 no such user" in found["found"]
+    assert "drop --given-up" in found["advice"]
+
+
+def test_the_doctor_warns_where_a_tick_is_to_send_and_none_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUALERT_DELIVER", "tick")
+    assert "none runs" in doctor()["mail warn"]["found"]
+
+
+def test_a_message_that_a_tick_is_to_send_waits_for_it(
+    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_DELIVER", "tick")
+    post(make_run())
+    assert messages(state) == []
+    assert tick_once(state) == [] and len(messages(state)) == 1
