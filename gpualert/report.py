@@ -52,6 +52,7 @@ class Rank:
         log: Where its log or its run directory lies, or "".
         first: What the failure began with, such as `rank 5`, where it began here; else "".
         succeeded: Whether it ended well.
+        reported: Whether anything was heard of its end.
     """
 
     label: str
@@ -61,6 +62,7 @@ class Rank:
     log: str
     first: str = ""
     succeeded: bool = False
+    reported: bool = True
 
 
 @dataclass(frozen=True)
@@ -255,8 +257,11 @@ def _whereabouts_of_ranks(clean: Cleaner, run: Run, ranks: Sequence[Rank]) -> st
     nodes = {rank.node for rank in ranks if rank.node}
     place = f"{len(nodes)} nodes" if len(nodes) != 1 else next(iter(nodes))
     origin = next((rank for rank in ranks if rank.first), None)
-    of_first = f" ({origin.first}{f' on {origin.node}' if len(nodes) > 1 else ''} first)" if origin else ""
-    return clean.text(f"{whereabouts(run, clean.text(run_name(run), 60), place)}{of_first}", 180)
+    silent = sum(not rank.reported for rank in ranks)
+    remark = f" ({silent} of {len(ranks)} did not report)" if silent else ""
+    if origin:
+        remark = f" ({origin.first}{f' on {origin.node}' if len(nodes) > 1 else ''} first)"
+    return clean.text(f"{whereabouts(run, clean.text(run_name(run), 60), place)}{remark}", 180)
 
 
 def _most_telling(ranks: Sequence[Rank]) -> Sequence[Rank]:
@@ -306,9 +311,7 @@ def _attempts(clean: Cleaner, decision: RetryDecision | None) -> Iterable[Point]
     return (Point("", clean.text(line)) for line in lines)
 
 
-def _facts(
-    clean: Cleaner, run: Run, verdict: Verdict, group: str, zone: tzinfo | None
-) -> Iterable[tuple[str, str]]:
+def _facts(clean: Cleaner, run: Run, verdict: Verdict, group: str, zone: tzinfo | None) -> Iterable[tuple[str, str]]:
     """List what identifies the run; a label without a value is left out."""
     start, ended = run.start, run.exit
     found = [

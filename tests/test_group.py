@@ -169,7 +169,7 @@ def test_a_member_that_fails_later_changes_nothing_that_was_told_of_a_failure(ra
 def test_a_failure_after_a_success_was_told_is_one_correction(ranks: Ranks, state: Path) -> None:
     for rank in range(6):
         post(ranks(rank))
-    assert [subject[:3] for subject in subjects(state)] == ["OK:"]
+    assert subjects(state) == ["OK: train.py on n0 after 1m 40s (7 of 8 did not report)"]
     post(ranks.failed(6, after_s=5))
     post(ranks.failed(7, watchdog(7), after_s=5))
     found = messages(state)

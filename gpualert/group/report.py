@@ -121,6 +121,7 @@ def _row(member: Member, first: str) -> Rank:
         log=_place(member.run),
         first=first,
         succeeded=member.verdict is not None and not member.is_bad,
+        reported=member.verdict is not None,
     )
 
 
@@ -132,4 +133,4 @@ def _place(run: Run) -> str:
 
 def _absent_rows(members: Sequence[Member]) -> list[Rank]:
     word = members[0].group.word
-    return [Rank(f"{word} {rank}", "", "never started", None, "") for rank in absent_ranks(members)]
+    return [Rank(f"{word} {rank}", "", "never started", None, "", reported=False) for rank in absent_ranks(members)]
