@@ -56,7 +56,7 @@ def build_log_report(logs: Sequence[LogFile], verdict: Verdict, windows: Sequenc
         notes=clean.each(verdict.notes),
         not_read=clean.each(verdict.not_read),
         excerpts=tuple(clean.excerpt(window) for window in windows),
-        facts=tuple((clean.text(log.name), size((log.end or 0) - log.start)) for log in logs),
+        facts=tuple(("Log", clean.text(f"{log.name} ({size((log.end or 0) - log.start)})")) for log in logs),
         redactions=clean.removed,
     )
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from outcomes import body
 
 from .pipeline import INCLUDE, Pipeline, told
+from .report_browser import CHROMIUM, EYE, look
 from .snakemake_venv import SnakemakeVenv
 
 pytestmark = pytest.mark.engines
@@ -153,7 +152,7 @@ def test_a_log_that_cannot_be_read_is_named_with_its_rule(pipeline: Pipeline) ->
     assert "gpualert: rule 'explain': cannot read log 'logs/x.log'" in ended.output, ended.output
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium here")
 def test_snakemakes_report_shows_the_failures_of_a_failed_workflow(pipeline: Pipeline, tmp_path: Path) -> None:
     example = ("--snakefile", str(pipeline.venv.files / "examples" / "report" / "Snakefile"))
     assert pipeline.run("", *example, "--keep-going").status == 1
@@ -161,14 +160,6 @@ def test_snakemakes_report_shows_the_failures_of_a_failed_workflow(pipeline: Pip
     assert ended.status == 0, ended.output
     ended = pipeline.run("", *example, "--report", "report.html", "--", "failures")
     assert ended.status == 0, ended.output
-    shown = browse(pipeline.folder / "report.html", tmp_path)
-    assert "Failures" in shown
-
-
-def browse(page: Path, scratch: Path) -> str:
-    """Return what headless Chromium makes of a page once its scripts have run."""
-    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={scratch / 'chromium'}"]
-    words += ["--disable-background-networking", "--virtual-time-budget=8000", "--dump-dom", page.as_uri()]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=100, env=environ, check=True)
-    return done.stdout
+    shown = look(pipeline.folder / "report.html", tmp_path, ["Results", "Failures", "C", EYE])
+    assert "FAILED file_not_found" in shown
+    assert "No such file or directory: &#39;data/C.json&#39;" in shown
