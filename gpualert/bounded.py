@@ -6,6 +6,7 @@ import os
 import selectors
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 _PIECE_BYTES = 1 << 16
+_SAID_BYTES = 4096
 
 
 def within(limit_s: float, call: Callable[[], _Result]) -> _Result:
@@ -78,6 +80,40 @@ def answer_of(command: Sequence[str], limit_s: float, limit_bytes: int, environ:
         for stream in (process.stdout, process.stderr):
             if stream:
                 stream.close()
+
+
+def fed(
+    command: Sequence[str],
+    given: bytes,
+    limit_s: float,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+) -> tuple[int, bytes]:
+    """
+    Run a program that reads `given`; return its exit status and the start of what it said.
+
+    Files, not pipes: what it leaves behind in the background holds a pipe open long after it has done its work.
+
+    Raises:
+        OSError: It cannot be started.
+        TimeoutError: It took longer than `limit_s`; it was killed with its children.
+    """
+    with tempfile.TemporaryFile() as read, tempfile.TemporaryFile() as said:
+        read.write(given)
+        read.seek(0)
+        process = subprocess.Popen(
+            command, stdin=read, stdout=said, stderr=subprocess.STDOUT, env=environ, cwd=cwd, start_new_session=True
+        )
+        try:
+            status = process.wait(limit_s)
+        except BaseException as error:
+            _kill_with_children(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(f"no end within {limit_s:.3g} s") from None
+            raise
+        said.seek(0)
+        return status, said.read(_SAID_BYTES)
 
 
 def _kill_with_children(process: subprocess.Popen[bytes]) -> None:

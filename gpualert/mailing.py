@@ -17,12 +17,14 @@ from gpualert.errors import ConfigError, GpualertError, LockTimeoutError, Unsafe
 from gpualert.files import open_append, read_regular, write_atomically
 from gpualert.findings import Findings
 from gpualert.jsonfiles import write_json
-from gpualert.model import ChainEnd, RetryDecision, Run, Verdict
+from gpualert.model import RetryDecision, Run, Verdict
 from gpualert.nesting import is_inner
 from gpualert.pinging import alarm_of, ping_end
 from gpualert.settle import Logs
 from gpualert.state import telling_state
+from gpualert.user_hooks import hooks_for, run_hooks
 from gpualert.wanted import unwanted
+from gpualert.wording import chain_end
 
 if TYPE_CHECKING:
     from gpualert.report import Rank
@@ -32,6 +34,7 @@ _WAIT_SEND_S = 5.0
 _WAIT_LAST_ANSWER_S = 10.0
 _SEND_S = 60.0
 _WAIT_PING_S, _PING_S = 3.0, 20.0
+_WAIT_HOOK_S = 5.0
 _MESSAGE_LIMIT_BYTES = 1 << 30
 
 
@@ -89,6 +92,16 @@ class Mailing:
         if trouble := ping_end(self.run, verdict, self.settings, _WAIT_PING_S if self.wait else _PING_S):
             note(self.run.path, trouble)
         self.claims.mark(self.marker("pinged"))
+
+    def hook(self, verdict: Verdict) -> None:
+        """Let programs of the user's own hear of the verdict, once."""
+        hooks = hooks_for(self.run, verdict)
+        if not hooks or self.claims.has(self.marker("hooked")):
+            return
+        limit_s = min(self.settings.hook_limit_s, _WAIT_HOOK_S) if self.wait else self.settings.hook_limit_s
+        for sentence in run_hooks(hooks, self.run, verdict, limit_s):
+            note(self.run.path, sentence)
+        self.claims.mark(self.marker("hooked"))
 
     def skip(self, verdict: Verdict) -> None:
         """End without a message; where it is the last task of an array, those of the others are told now."""
@@ -179,7 +192,7 @@ def why_no_mail(
         return "--no-mail"
     if settings.mail == "none":
         return "the setting 'mail' is none"
-    if decision and (decision.end is not ChainEnd.SAVED or len(decision.history) > 1):
+    if chain_end(decision):
         return ""  # nobody was told of the attempts before
     if lasted_s is not None and lasted_s < longer_than_s:
         return f"it lasted {lasted_s:.1f} s, and only runs longer than {longer_than_s:g} s send a message"

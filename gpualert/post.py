@@ -149,6 +149,7 @@ class _Steps:
             return
         if not self._joins_a_group():  # all of a group have one message
             self._mail(findings, logs, decision_on(self.run, findings, logs, self.settings))
+            self._mailing.hook(findings.verdict)
         self.claims.mark(self.marker("done"))
 
     def _joins_a_group(self) -> bool:
@@ -207,12 +208,15 @@ class _Steps:
         from gpualert import tell  # templates and mail cost 60 ms
 
         inner = [] if is_inner(self.run) else tell.failed_inside(self.run)
-        mailing = Mailing(self.run, self.claims, self.standing.value, self.settings, self.trouble, self.wait)
-        mailing.ping(findings.verdict, decision)
+        self._mailing.ping(findings.verdict, decision)
         if why_no_mail(self.run, findings, bool(inner), self.settings, decision):
-            mailing.skip(findings.verdict)
+            self._mailing.skip(findings.verdict)
         else:
-            mailing.send(findings, logs, inner, decision=decision)
+            self._mailing.send(findings, logs, inner, decision=decision)
+
+    @property
+    def _mailing(self) -> Mailing:
+        return Mailing(self.run, self.claims, self.standing.value, self.settings, self.trouble, self.wait)
 
 
 def clear_away(run_path: Path) -> None:

@@ -162,6 +162,9 @@ class Settings:
     )
     deliver: str = _option("here", choice("here", "tick"), "who sends: the report itself where it is made, or a tick")
     messages_per_minute: int = _option(30, integer(0), "most messages that are sent within a minute; 0: no limit")
+    hook_limit_s: float = _option(
+        60.0, duration, "longest time for the programs in hooks/on-verdict.d and --on-failure"
+    )
     log_lines: int = _option(40, integer(0, 1000), "lines of the log's end that a message shows")
     lock_timeout_s: float = _option(10.0, duration, "longest wait for a lock")
     smtp: Smtp = field(default_factory=Smtp)

@@ -150,6 +150,7 @@ class _Group:
         mailing.ping(findings.verdict, decision)
         if not any(map(is_inner, seen.runs)) and not why_no_mail(told.run, findings, False, self.settings, decision):
             mailing.send(findings, told.logs, ranks=told.ranks, decision=decision)
+        mailing.hook(findings.verdict)
 
     def _findings(self, members: Sequence[Member], word: str) -> Findings:
         if self.claims.has(f"{word}-verdict") and (stored := load(self.folder)):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Sequence
 
+from gpualert.bounded import fed
 from gpualert.display import shorten, visible
 from gpualert.errors import DeliveryError
 from gpualert.notify import ChannelError
@@ -17,7 +15,6 @@ _PLACES = ("/usr/sbin", "/usr/lib", "/usr/local/sbin")
 # Source: sysexits.h.  The message is at fault with bad data, no such user, no such host; whoever set it up with bad
 # usage, no permission, bad configuration; everything else may pass.
 _MESSAGE_FAULTS = {65: "bad data", 67: "no such user", 68: "no such host"}
-_SAID_BYTES = 4096
 _SET_UP_FAULTS = {64: "bad usage", 77: "no permission", 78: "bad configuration"}
 
 
@@ -47,37 +44,13 @@ def deliver(path: str, mail_from: str, to: Sequence[str], message: bytes, limit_
         raise ChannelError("sendmail", "no program called sendmail was found; set sendmail.path")
     command = [program, "-i", "-f", mail_from, "--", *to]
     try:
-        status, said = _run(command, message.replace(b"\r\n", b"\n"), limit_s)
-    except subprocess.TimeoutExpired:
+        status, said = fed(command, message.replace(b"\r\n", b"\n"), limit_s)
+    except TimeoutError:
         raise ChannelError("sendmail", f"'{program}' took longer than {limit_s:g} s") from None
     except OSError as error:
         raise ChannelError("sendmail", f"'{program}': {error.strerror or error}") from error
     if status:
         raise _refusal(status, shorten(visible(said.decode("utf-8", "replace").strip()), 300))
-
-
-def _run(command: Sequence[str], message: bytes, limit_s: float) -> tuple[int, bytes]:
-    """
-    Return the program's exit status and the start of what it said.
-
-    Files, not pipes: a queue runner that it leaves behind holds a pipe open long after the message was accepted.
-
-    Raises:
-        OSError: It cannot be started.
-        subprocess.TimeoutExpired: It took longer than `limit_s`, and was killed with its children.
-    """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-        given.write(message)
-        given.seek(0)
-        process = subprocess.Popen(command, stdin=given, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            status = process.wait(limit_s)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
-        said.seek(0)
-        return status, said.read(_SAID_BYTES)
 
 
 def _refusal(status: int, said: str) -> DeliveryError:
