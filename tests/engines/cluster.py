@@ -143,7 +143,7 @@ class Cluster:
         """Let a node die as by a power cut: its daemon and what that started, all at once."""
         (process,) = [process for process in self._processes() if process["name"] == f"slurmd.{node}"]
         _stop(process, signal.SIGKILL)
-        for pid in _descendants_of_daemon(self.base / f"spool/{node}", node):
+        for pid in _processes_on(node):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -355,31 +355,11 @@ def _stop(process: Mapping[str, Any], number: int) -> None:
             os.kill(process["pid"], number)
 
 
-def _descendants_of_daemon(spool: Path, node: str) -> list[int]:
-    """Return the step daemons of a node, and all that runs below them."""
-    children: dict[int, list[int]] = {}
-    steps = []
-    for path in Path("/proc").glob("[0-9]*"):
-        fields = _read(f"{path}/stat").rpartition(")")[2].split()
-        if not fields:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(path.name))
-        environ = _read_bytes(path / "environ").split(b"\0")
-        if b"slurmstepd" in _read_bytes(path / "comm") and (
-            f"SLURMD_NODENAME={node}".encode() in environ or str(spool).encode() in _read_bytes(path / "cmdline")
-        ):
-            steps.append(int(path.name))
-    found = []
-    while steps:
-        found.append(steps.pop())
-        steps += children.get(found[-1], [])
-    return found
-
-
-def _read_bytes(path: Path) -> bytes:
-    with suppress(OSError):
-        return path.read_bytes()
-    return b""
+def _processes_on(node: str) -> list[int]:
+    """Return the step daemons of a node and all that runs below them, by their control groups."""
+    marks = (f"/slurm_{node}/", f"/{node}_slurmstepd.scope/")
+    paths = Path("/proc").glob("[0-9]*/cgroup")
+    return [int(path.parent.name) for path in paths if any(mark in _read(str(path)) for mark in marks)]
 
 
 # SlurmUser is `slurm`, as on a real site: MailProg then may not read what users own.
