@@ -11,6 +11,7 @@ from gpualert.scan import Log
 
 Span = tuple[int, int]
 
+_MOST_FILES = 3
 _MOST_LINES = 400
 _MOST_BLOCK_LINES = 10
 
@@ -42,7 +43,7 @@ class Traceback:
         block: The lines of its message, after that line.
         frame: The last frame outside installed libraries, as `path:line in name`, or "".
         after: The traceback that came before it in its chain, as an index, or None.
-        raised_in: The file of the last frame, whosever it is, or "".
+        raised_in: The files of the last frames, whosever they are, the last one last: `client.py>socket.py`, or "".
         quiet: Printed in passing (a destructor, an exit handler): the program went on.
     """
 
@@ -98,8 +99,8 @@ def _above(log: Log, header: Span, lead: Line) -> str:
 
 
 def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str, str] | None:
-    """Return the exception line of the traceback that starts at `header`, its last user frame and its last file."""
-    frame = raised_in = ""
+    """Return the exception line of the traceback that starts at `header`, its last user frame and its last files."""
+    frame, files = "", [""]
     indent = len(lead.content) - len(lead.content.lstrip())
     span = log.next_line(header[1])
     for _ in range(_MOST_LINES):
@@ -109,9 +110,11 @@ def _walk(log: Log, header: Span, lead: Line) -> tuple[Span, Line, str, str] | N
         if line.stream == lead.stream or line.stream == ("", None, ""):
             found = _FRAME.match(line.content) or _RICH_FRAME.match(line.content.strip())
             if found:
-                frame, raised_in = _user_frame(found) or frame, found["path"]
+                frame = _user_frame(found) or frame
+                if found["path"] != files[-1]:
+                    files = [*files[-_MOST_FILES + 1 :], found["path"]]
             elif EXCEPTION.match(line.content[indent:]) and not line.content[:indent].strip():
-                return span, line, frame, raised_in
+                return span, line, frame, ">".join(filter(None, files))
         span = log.next_line(span[1])
     return None
 
