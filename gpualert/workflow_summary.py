@@ -103,8 +103,7 @@ def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list
     runs = list(_runs(workflow, folders))
     seen = [attempt for run in runs if (attempt := attempt_of_run(run))]
     gated = _gated(workflow, {attempt.key for attempt in seen})
-    known = {(attempt.key, attempt.number) for attempt in seen}
-    others = [job for job in told if job.key not in gated and (job.key, job.attempt) not in known]
+    others = [job for job in _not_seen(told, seen) if job.key not in gated]
     judged, unread = attempts_told(workflow, others)
     attempts = [*seen, *judged]
     passed |= _passed(workflow, folders, seen, {job.key for job in told})
@@ -133,6 +132,19 @@ def _runs(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Run]:
             continue  # its own report says so
         if run.engine.get("workflow") == workflow.workflow:
             yield run
+
+
+def _not_seen(told: Iterable[FailedJob], seen: Sequence[Attempt]) -> Iterable[FailedJob]:
+    """
+    Yield the failures that the engine told of and that no run tells.
+
+    Of jobs that share one of the scheduler's it calls all failed: those that have no run are not, where another has.
+    """
+    attempts, keys = {(attempt.key, attempt.number) for attempt in seen}, {attempt.key for attempt in seen}
+    shared = {attempt.external_job.removeprefix("Slurm ").partition(".")[0] for attempt in seen} - {""}
+    for job in told:
+        if (job.key, job.attempt) not in attempts and (job.key in keys or job.external_job not in shared):
+            yield job
 
 
 def _gated(workflow: Workflow, keys: Iterable[str]) -> frozenset[str]:

@@ -17,8 +17,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
-from snakemake_logger_plugin_gpualert.follower import Follower
-from snakemake_logger_plugin_gpualert.wrapping import bash_folder, is_wrapping_asked, wrap
+# Our own modules are imported where they are needed: every Snakemake on this machine would pay for them.
 
 __all__ = ["LogHandler", "LogHandlerSettings", "follow"]
 
@@ -53,7 +52,7 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         """Begin to follow the workflow of this process."""
-        _begin(self.common_settings, wrapped=getattr(self.settings, "wrap", False) or is_wrapping_asked())
+        _begin(self.common_settings, wrapped=getattr(self.settings, "wrap", False) or None)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Do nothing with a record."""
@@ -72,6 +71,8 @@ class _Ear(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
+        from snakemake_logger_plugin_gpualert.follower import Follower
+
         self.follower: Follower | None = Follower()
 
     def createLock(self) -> None:  # noqa: N802 - the name is logging's
@@ -101,16 +102,23 @@ class _Ear(logging.Handler):
         _say(f"this workflow is not followed any further: {type(error).__name__}: {error}")
 
 
-def _begin(settings: Any, *, wrapped: bool) -> None:
-    """Follow the workflow of this process, and wrap its jobs where that is asked for."""
+def _begin(settings: Any, *, wrapped: bool | None) -> None:
+    """
+    Follow the workflow of this process, and wrap its jobs.
+
+    Args:
+        wrapped: None wraps them where our `bash` comes first on PATH.
+    """
     try:
         from snakemake.logging import logger
+
+        from snakemake_logger_plugin_gpualert.wrapping import is_wrapping_asked
 
         if settings.dryrun:
             return
         if not any(isinstance(handler, _Ear) for handler in logger.handlers):
             logger.addHandler(_Ear())
-        if wrapped:
+        if is_wrapping_asked() if wrapped is None else wrapped:
             _wrap()
     except Exception as error:
         _say(f"this workflow runs unwatched: {type(error).__name__}: {error}")
@@ -119,6 +127,8 @@ def _begin(settings: Any, *, wrapped: bool) -> None:
 def _wrap() -> None:
     """Wrap the jobs of this process and, because they inherit it, of those that it starts."""
     try:
+        from snakemake_logger_plugin_gpualert.wrapping import bash_folder, wrap
+
         trouble = wrap(bash_folder() / "bash", trial=_WRAPPED not in os.environ)
     except Exception as error:
         trouble = f"{type(error).__name__}: {error}"

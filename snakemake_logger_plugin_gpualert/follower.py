@@ -6,6 +6,7 @@ Records come in threads that Snakemake waits for: what is done there is quick, t
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import sys
@@ -52,6 +53,7 @@ class Follower:
         self.started = False
         self.done, self.total = 0, 0
         self.said: dict[str, str] = {}  # the last exception of each thread; its job's error follows
+        self.grouped: dict[int, str] = {}  # the scheduler's job that a group of jobs failed in
         self.folder: WorkflowFolder | None = None
         self.writer = _Writer()
         self.lock = threading.Lock()
@@ -104,8 +106,13 @@ class Follower:
         # A job whose first record we missed has no wildcards here.
         self.jobs.setdefault(found.jobid, _Job(found.rule_name, {}, (), 1))
         aux = getattr(found, "aux", None) or {}
-        external_job = str(aux.get("external_jobid", "") or "")
+        external_job = str(aux.get("external_jobid", "") or "") or self.grouped.pop(found.jobid, "")
         return self._failed(found.jobid, record.created, said, found.log, external_job)
+
+    def _group_error(self, record: LogRecord) -> None:
+        found: Any = record
+        external_job = str(getattr(found, "external_jobid", "") or "")
+        self.grouped |= {int(info["jobid"]): external_job for info in found.job_error_info if external_job}
 
     def _failed(
         self, jobid: int, at: float, said: str, log: Iterable[str] = (), external_job: str = ""
@@ -146,6 +153,7 @@ class Follower:
         self.writer.close(_END_LIMIT_S)
         for trouble in self.writer.troubles:
             print(f"gpualert: {trouble}", file=sys.stderr)
+        os.environ.pop("GPUALERT_ENGINE_WORKFLOW", None)  # this process may drive another one
         _tell(self.workflow)
 
 
@@ -156,6 +164,7 @@ _HANDLERS: dict[str, Callable[[Follower, LogRecord], FailedJob | None]] = {
     "job_info": Follower._job_info,
     "error": Follower._error,
     "job_error": Follower._job_error,
+    "group_error": Follower._group_error,
     "job_finished": Follower._job_finished,
 }
 
@@ -181,7 +190,7 @@ def _tell(workflow: str) -> None:
         stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
         start_new_session=True,
     )
-    with suppress(subprocess.TimeoutExpired):
+    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         process.wait(_TOLD_LIMIT_S)
 
 

@@ -155,3 +155,33 @@ def test_a_job_that_slurm_ended_before_our_shim_is_told_by_what_slurm_says(pipel
     assert attempt["run_id"] == "" and attempt["external_job"].startswith("Slurm ")
     assert attempt["class"] == "oom_killer", attempt
     assert os.fspath(attempt["logs"][-1]["path"]).endswith(".log")
+
+
+def test_of_a_group_only_the_job_that_failed_is_called_failed(pipeline: Pipeline) -> None:
+    pipeline.write(
+        """
+        rule all:
+            input: "third"
+        rule first:
+            output: "first"
+            group: "one"
+            shell: "touch {output}"
+        rule second:
+            input: "first"
+            output: "second"
+            group: "one"
+            shell: "echo 'KeyError: 7' >&2; exit 21"
+        rule third:
+            input: "second"
+            output: "third"
+            group: "one"
+            shell: "touch {output}"
+        """,
+        INCLUDE,
+    )
+    ended = pipeline.run(INCLUDE, *PLUGIN, *SETUP, limit_s=300)
+    assert ended.status == 1, ended.output
+    story = pipeline.story()
+    ((name, (attempt,)),) = told(story).items()
+    assert (name, *attempt[:2]) == ("failed second", "traceback", 21)
+    assert_slurm_agrees(story)
