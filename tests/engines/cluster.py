@@ -6,36 +6,31 @@ A whole Slurm cluster on one machine: munge, MariaDB, slurmdbd, slurmctld and te
 
 It needs root and Debian's packages slurm-wlm, slurmdbd, munge and mariadb-server.  There can be one on a machine,
 because Slurm's configuration, the database's socket and munge's are at fixed places.
-
-Source: slurm.conf(5), cgroup.conf(5), slurmdbd.conf(5), of Slurm 22.05.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .daemons import Daemons, processes_on, silently, wait_until
+from .slurm_conf import ALL_NODES, DATABASE, cgroup_folders, configure
+
 BASE = Path("/tmp/gpualert-slurm")
 USER = "gpualert-ci"
-# n1 to n8 are for everyone, n9 is there to die, and on n10 jobs of `urgent` push out those of `spare`.
-NODES, DOOMED, CONTESTED = 8, "n9", "n10"
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd", "sbatch", "useradd")
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _CONF = Path("/etc/slurm/slurm.conf")
 _DATABASE_SOCKET = Path("/run/mysqld/mysqld.sock")
-_FIRST_PORT = 17000
 _MINOR = tuple(sys.version_info[:2])
 
 
@@ -44,17 +39,10 @@ def missing() -> str:
     lacks = [program for program in PROGRAMS if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")]
     if lacks:
         return f"not installed: {', '.join(lacks)}"
-    return "" if os.geteuid() == 0 else "a cluster's daemons need root"
-
-
-def wait_until(condition: Callable[[], Any], limit_s: float, what: str) -> Any:
-    """Return the first true value of `condition`; TimeoutError after `limit_s`."""
-    ends = time.monotonic() + limit_s
-    while not (found := condition()):
-        if time.monotonic() > ends:
-            raise TimeoutError(f"waited {limit_s:g} s for {what}")
-        time.sleep(0.1)
-    return found
+    if os.geteuid() != 0:
+        return "a cluster's daemons need root"
+    closed = [folder for folder in cgroup_folders() if not os.access(folder, os.W_OK)]
+    return f"no control groups can be made in {closed[0]}" if closed else ""
 
 
 class Cluster:
@@ -68,6 +56,7 @@ class Cluster:
 
     def __init__(self, base: Path = BASE) -> None:
         self.base = base
+        self._daemons = Daemons(base)
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -109,7 +98,7 @@ class Cluster:
             self._munge()
             self._database()
             self._configure()
-            self._daemons()
+            self._start_slurm()
         except BaseException:
             self.down()
             raise
@@ -118,42 +107,32 @@ class Cluster:
         """Say whether the controller answers and is the one of this folder."""
         if not _CONF.is_symlink() or _CONF.readlink() != self.base / "etc/slurm.conf":
             return False
-        servers = [
-            process for process in self._processes() if not process["name"].startswith("slurmd.")
-        ]  # nodes may die
-        return all(map(_lives, servers)) and _silently("scontrol", "ping")
+        # Its nodes may die: a test kills one.
+        servers = [daemon for daemon in self._daemons.all() if not daemon.name.startswith("slurmd.")]
+        return all(daemon.lives for daemon in servers) and silently("scontrol", "ping")
 
     def down(self) -> None:
         """Stop what `up` started, Slurm first; each by its process number."""
-        processes = self._processes()
-        groups = [[p for p in processes if p["name"].startswith(("slurmctld", "slurmd."))]]
-        groups += [[p] for p in reversed(processes) if p not in groups[0]]
-        for group in groups:
-            for process in group:
-                _stop(process, signal.SIGTERM)
-            for process in group:
-                with suppress(TimeoutError):
-                    wait_until(lambda p=process: not _lives(p), 10, process["name"])  # type: ignore[misc]
-                _stop(process, signal.SIGKILL)
-        (self.base / "run/processes.json").unlink(missing_ok=True)
+        daemons = self._daemons.all()
+        slurm = [daemon for daemon in daemons if daemon.name.startswith(("slurmctld", "slurmd."))]
+        self._daemons.stop(slurm)
+        for daemon in reversed([daemon for daemon in daemons if daemon not in slurm]):
+            self._daemons.stop([daemon])
         if _CONF.is_symlink() and _CONF.readlink() == self.base / "etc/slurm.conf":
             _CONF.unlink()
 
     def kill_node(self, node: str) -> None:
         """Let a node die as by a power cut: its daemon and what that started, all at once."""
-        (process,) = [process for process in self._processes() if process["name"] == f"slurmd.{node}"]
-        _stop(process, signal.SIGKILL)
-        for pid in _processes_on(node):
+        (daemon,) = [daemon for daemon in self._daemons.all() if daemon.name == f"slurmd.{node}"]
+        daemon.signal(signal.SIGKILL)
+        for pid in processes_on(node):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def start_node(self, node: str) -> None:
         """Start a node's daemon (again), and wait until the node can take jobs."""
-        kept = [process for process in self._processes() if process["name"] != f"slurmd.{node}"]
-        self._write(kept)
         self._start(f"slurmd.{node}", ["slurmd", "-D", "-N", node])
-        if not _node_is_idle(node):
-            wait_until(lambda: _node_is_idle(node), 60, f"node {node}")
+        wait_until(lambda: _node_is_idle(node), 60, f"node {node}")
 
     # --- The parts -----------------------------------------------------------
 
@@ -168,12 +147,12 @@ class Cluster:
         packages = [str(_REPOSITORY), *(path for path in sys.path if path.endswith("site-packages"))]
         for base in (sys.executable, "/usr/bin/python3"):
             shutil.rmtree(self.base / "python", ignore_errors=True)
-            if not _silently(base, "-m", "venv", "--without-pip", str(self.base / "python")):
+            if not silently(base, "-m", "venv", "--without-pip", str(self.base / "python")):
                 continue
             for folder in self.base.glob("python/lib/python*/site-packages"):
                 (folder / "gpualert-tests.pth").write_text("\n".join(packages) + "\n")
             words = [str(self.python), "-c", f"import sys, gpualert.cli; sys.exit(sys.version_info[:2] != {_MINOR})"]
-            if _silently("runuser", "-u", USER, "--", *words):
+            if silently("runuser", "-u", USER, "--", *words):
                 return
         shutil.rmtree(self.base / "python", ignore_errors=True)
 
@@ -189,7 +168,7 @@ class Cluster:
         return USER if self.python.is_relative_to(self.base) else "root"
 
     def _munge(self) -> None:
-        if _silently("munge", "-n"):
+        if silently("munge", "-n"):
             return
         key = Path("/etc/munge/munge.key")
         if not key.exists():
@@ -200,12 +179,20 @@ class Cluster:
             Path(path).mkdir(exist_ok=True)
             Path(path).chmod(mode)
             shutil.chown(path, "munge", "munge")
-        self._start("munged", ["munged", "--foreground", "--force"], user="munge")
-        wait_until(lambda: _silently("munge", "-n"), 15, "munge")
+        self._start("munged", ["munged", "--foreground", "--force"], "munge")
+        wait_until(lambda: silently("munge", "-n"), 15, "munge")
 
     def _database(self) -> None:
-        if _silently("mariadb-admin", f"--socket={_DATABASE_SOCKET}", "ping"):
-            raise RuntimeError(f"another database server is at {_DATABASE_SOCKET}, where slurmdbd looks for its own")
+        ask = ["mariadb", f"--socket={_DATABASE_SOCKET}", "-e"]
+        if not silently(*ask, "SELECT 1"):  # slurmdbd looks nowhere else, so one that is there must do
+            self._start_database()
+            wait_until(lambda: silently(*ask, "SELECT 1"), 30, "the database")
+        made = f"DROP DATABASE IF EXISTS {DATABASE}; CREATE DATABASE {DATABASE};"
+        user = f"'{DATABASE}'@'localhost'"
+        grant = f"CREATE OR REPLACE USER {user} IDENTIFIED BY '{DATABASE}'; GRANT ALL ON {DATABASE}.* TO {user}"
+        subprocess.run([*ask, f"{made} {grant}"], check=True)
+
+    def _start_database(self) -> None:
         data = self.base / "db"
         _DATABASE_SOCKET.parent.mkdir(exist_ok=True)
         for path in (_DATABASE_SOCKET.parent, data):
@@ -218,80 +205,31 @@ class Cluster:
         options += ["--skip-networking", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0"]
         options += ["--innodb-lock-wait-timeout=900", f"--pid-file={_DATABASE_SOCKET.parent}/mariadbd.pid"]
         self._start("mariadbd", ["mariadbd", *options])
-        ask = ["mariadb", f"--socket={_DATABASE_SOCKET}", "-e"]
-        wait_until(lambda: _silently(*ask, "SELECT 1"), 30, "the database")
-        grant = "CREATE USER 'slurm'@'localhost' IDENTIFIED BY 'slurm'; GRANT ALL ON slurm.* TO 'slurm'@'localhost'"
-        subprocess.run([*ask, f"CREATE DATABASE slurm; {grant}"], check=True)
 
     def _configure(self) -> None:
-        etc = self.base / "etc"
-        _put(etc / "slurmdbd.conf", _DBD_CONF.format(base=self.base, host=_host()), 0o600, "slurm")
-        _put(etc / "cgroup.conf", _CGROUP_CONF.format(plugin=_cgroup_plugin()))
-        values = {"base": self.base, "host": _host(), "nodes": NODES, "doomed": DOOMED, "contested": CONTESTED}
-        last = NODES + 2
-        values |= {"last": last, "first_port": _FIRST_PORT + 1, "last_port": _FIRST_PORT + last}
-        _put(etc / "slurm.conf", _SLURM_CONF.format(**values))
-        hooks = _REPOSITORY / "hooks/slurm"
-        for hook in ("mailprog", "epilog"):
-            _put(self.base / "bin" / hook, _HOOK.format(base=self.base, hook=hooks / hook, python=self.python), 0o755)
-        text = _TASK_PROLOG.format(base=self.base, hook=hooks / "task_prolog")
-        _put(self.base / "bin/task_prolog", text, 0o755)
-        for name, text in (("mail", _PLAIN_MAIL), ("sendmail", _SENDMAIL)):
-            _put(self.base / "bin" / name, text.format(base=self.base), 0o755)
+        configure(self.base, self.python)
         _CONF.parent.mkdir(exist_ok=True)
         if _CONF.exists() and not _CONF.is_symlink():
             raise RuntimeError(f"{_CONF} is there already: this machine has a Slurm of its own")
         # The variable SLURM_CONF alone is not enough: some programs remove all of SLURM_* before they call srun.
         _CONF.unlink(missing_ok=True)
-        _CONF.symlink_to(etc / "slurm.conf")
+        _CONF.symlink_to(self.base / "etc/slurm.conf")
 
-    def _daemons(self) -> None:
-        self._start("slurmdbd", ["slurmdbd", "-D"], user="slurm")
-        wait_until(lambda: _silently("sacctmgr", "-n", "list", "cluster"), 60, "slurmdbd")
-        self._start("slurmctld", ["slurmctld", "-D"], user="slurm")
-        wait_until(lambda: _silently("scontrol", "ping"), 60, "slurmctld")
-        nodes = [f"n{number}" for number in range(1, NODES + 3)]
-        for node in nodes:
+    def _start_slurm(self) -> None:
+        self._start("slurmdbd", ["slurmdbd", "-D"], "slurm")
+        wait_until(lambda: silently("sacctmgr", "-n", "list", "cluster"), 60, "slurmdbd")
+        self._start("slurmctld", ["slurmctld", "-D"], "slurm")
+        wait_until(lambda: silently("scontrol", "ping"), 60, "slurmctld")
+        for node in ALL_NODES:
             (self.base / "spool" / node).mkdir()
             self._start(f"slurmd.{node}", ["slurmd", "-D", "-N", node])
-        wait_until(lambda: all(map(_node_is_idle, nodes)), 60, "the nodes")
+        wait_until(lambda: all(map(_node_is_idle, ALL_NODES)), 60, "the nodes")
         for words in (["account", "ci"], ["user", "root", "Account=ci"], ["user", USER, "Account=ci"]):
             subprocess.run(["sacctmgr", "-i", "add", *words], check=True, stdout=subprocess.DEVNULL)
 
-    # --- Processes -----------------------------------------------------------
-
-    def _start(self, name: str, words: Sequence[str], *, user: str | None = None) -> None:
-        path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    def _start(self, name: str, words: Sequence[str], user: str | None = None) -> None:
         # The daemons look for cgroup.conf and slurmdbd.conf beside the file that this variable names.
-        environ = {"PATH": path, "LANG": "C.UTF-8", "SLURM_CONF": str(self.base / "etc/slurm.conf")}
-        program = shutil.which(words[0], path=path)
-        assert program, f"no program {words[0]}"
-        with (self.base / f"log/{name}.out").open("wb") as log:
-            started = subprocess.Popen(
-                [program, *words[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=environ,
-                start_new_session=True,
-                user=user,
-                group=user,
-                extra_groups=[] if user else None,
-            )
-        self._write([*self._processes(), {"name": name, "pid": started.pid, "started": _started(started.pid)}])
-
-    def _processes(self) -> list[dict[str, Any]]:
-        """Return what was started and not stopped, in order."""
-        with suppress(OSError, ValueError):
-            found = json.loads((self.base / "run/processes.json").read_text())
-            return list(found)
-        return []
-
-    def _write(self, processes: Sequence[Mapping[str, Any]]) -> None:
-        path = self.base / "run/processes.json"
-        path.with_suffix(".new").write_text(json.dumps(list(processes)))
-        path.with_suffix(".new").replace(path)
+        self._daemons.start(name, words, {"SLURM_CONF": str(self.base / "etc/slurm.conf")}, user)
 
 
 def _alone(users: Any) -> bool:
@@ -303,167 +241,9 @@ def _alone(users: Any) -> bool:
     return True
 
 
-def _host() -> str:
-    return socket.gethostname().split(".")[0]
-
-
-def _put(path: Path, text: str, mode: int = 0o644, owner: str | None = None) -> None:
-    path.write_text(text)
-    path.chmod(mode)
-    if owner:
-        shutil.chown(path, owner, owner)
-
-
-def _silently(*words: str) -> bool:
-    """Say whether a program ends well within a few seconds."""
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
-
-
 def _node_is_idle(node: str) -> bool:
     done = subprocess.run(["sinfo", "-h", "-n", node, "-o", "%t"], capture_output=True, text=True, check=False)
     return set(done.stdout.split()) == {"idle"}
-
-
-def _cgroup_plugin() -> str:
-    """Return the plugin for the control groups of this machine: the second version where it holds the memory."""
-    return "cgroup/v2" if "memory" in _read("/sys/fs/cgroup/cgroup.controllers") else "cgroup/v1"
-
-
-def _read(path: str) -> str:
-    with suppress(OSError):
-        return Path(path).read_text()
-    return ""
-
-
-def _started(pid: int) -> str:
-    """Return when a process started, in ticks since boot; "" for one that is gone or a zombie."""
-    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return fields[19] if fields and fields[0] != "Z" else ""
-
-
-def _lives(process: Mapping[str, Any]) -> bool:
-    return _started(process["pid"]) == process["started"] != ""
-
-
-def _stop(process: Mapping[str, Any], number: int) -> None:
-    if _lives(process):
-        with suppress(ProcessLookupError):
-            os.kill(process["pid"], number)
-
-
-def _processes_on(node: str) -> list[int]:
-    """Return the step daemons of a node and all that runs below them, by their control groups."""
-    marks = (f"/slurm_{node}/", f"/{node}_slurmstepd.scope/")
-    paths = Path("/proc").glob("[0-9]*/cgroup")
-    return [int(path.parent.name) for path in paths if any(mark in _read(str(path)) for mark in marks)]
-
-
-# SlurmUser is `slurm`, as on a real site: MailProg then may not read what users own.
-_SLURM_CONF = """\
-ClusterName=ci
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort=6817
-SlurmUser=slurm
-SlurmdUser=root
-AuthType=auth/munge
-CredType=cred/munge
-MpiDefault=none
-ProctrackType=proctrack/cgroup
-TaskPlugin=task/cgroup
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU_Memory
-DefMemPerCPU=200
-SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=2
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
-ReturnToService=2
-SlurmdParameters=config_overrides
-SlurmctldPidFile={base}/run/slurmctld.pid
-SlurmctldLogFile={base}/log/slurmctld.log
-SlurmdPidFile={base}/run/slurmd.%n.pid
-SlurmdLogFile={base}/log/slurmd.%n.log
-SlurmdSpoolDir={base}/spool/%n
-StateSaveLocation={base}/state
-SlurmdTimeout=20
-KillWait=10
-MinJobAge=300
-InactiveLimit=0
-CompleteWait=0
-OverTimeLimit=0
-JobRequeue=1
-MailProg={base}/bin/mailprog
-Epilog={base}/bin/epilog
-TaskProlog={base}/bin/task_prolog
-JobAcctGatherType=jobacct_gather/linux
-JobAcctGatherFrequency=task=1
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoreFlags=job_comment,job_script,job_env
-NodeName=DEFAULT CPUs=2 RealMemory=2800 State=UNKNOWN
-NodeName=n[1-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}]
-PartitionName=DEFAULT MaxTime=60 State=UP PreemptMode=OFF
-PartitionName=main Nodes=n[1-{nodes}] Default=YES
-PartitionName=doomed Nodes={doomed}
-PartitionName=spare Nodes={contested} PriorityTier=1 PreemptMode=REQUEUE
-PartitionName=urgent Nodes={contested} PriorityTier=10
-"""
-
-_DBD_CONF = """\
-AuthType=auth/munge
-DbdHost={host}
-DbdAddr=127.0.0.1
-SlurmUser=slurm
-DebugLevel=info
-LogFile={base}/log/slurmdbd.log
-PidFile={base}/dbd/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=localhost
-StorageUser=slurm
-StoragePass=slurm
-StorageLoc=slurm
-"""
-
-_CGROUP_CONF = """\
-CgroupPlugin={plugin}
-CgroupMountpoint=/sys/fs/cgroup
-CgroupAutomount=no
-IgnoreSystemd=yes
-ConstrainCores=no
-ConstrainRAMSpace=yes
-ConstrainSwapSpace=no
-AllowedRAMSpace=100
-"""
-
-# A site sets these in /etc/gpualert/config.yaml, which a test must not write.
-_HOOK = """\
-#!/bin/sh
-[ -x {hook} ] || exit 0
-export GPUALERT_PYTHON={python} GPUALERT_MAIL=sendmail GPUALERT_SENDMAIL_PATH={base}/bin/sendmail
-export GPUALERT_KERNEL_DIR={base}/kernel GPUALERT_MAIL_PROGRAM={base}/bin/mail TMPDIR={base}/mail
-exec {hook} "$@"
-"""
-
-_TASK_PROLOG = """\
-#!/bin/sh
-[ ! -x {hook} ] || GPUALERT_TASK_SETTINGS={base}/etc/task.env exec {hook}
-"""
-
-_PLAIN_MAIL = """\
-#!/bin/sh
-# The system's mail program, for tests: one file a mail, its words and then what came in, each ended by a NUL.
-file=$(mktemp {base}/plain/XXXXXXXX)
-{{ printf '%s\\0' "$@"; cat; printf '\\0'; }} >"$file" && mv "$file" "$file.mail"
-"""
-
-
-_SENDMAIL = """\
-#!/bin/sh
-file=$(mktemp {base}/mail/XXXXXXXX) && cat >"$file" && mv "$file" "$file.eml"
-"""
 
 
 def main(words: Sequence[str]) -> int:

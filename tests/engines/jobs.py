@@ -16,7 +16,8 @@ from outcomes import body, messages
 
 from gpualert.places import shim
 
-from .cluster import Cluster, wait_until
+from .cluster import Cluster
+from .daemons import wait_until
 
 GPUALERT = f"/bin/sh {shim()}"
 _UNDER_WAY = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "RESIZING")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .cluster import wait_until
+from .daemons import wait_until
 from .jobs import GPUALERT, User
 
 pytestmark = pytest.mark.engines
@@ -42,7 +42,7 @@ class SlurmChain:
 FAILS_ON_ITS_FIRST_NODE = f"""
 {GPUALERT} run -- /bin/sh -c '
 echo "attempt $GPUALERT_ATTEMPT, not on: $GPUALERT_EXCLUDE_NODES"
-[ "$GPUALERT_ATTEMPT" != 1 ] || {{ echo "RuntimeError: CUDA error: uncorrectable ECC error encountered" >&2; exit 1; }}' 2>&1
+[ "$GPUALERT_ATTEMPT" != 1 ] || {{ echo "RuntimeError: CUDA error: uncorrectable ECC error encountered" >&2; exit 1; }}'
 """
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from outcomes import body
 
-from .cluster import CONTESTED
 from .jobs import GPUALERT, Accounted, Told, User, fields, told
+from .slurm_conf import CONTESTED
 
 pytestmark = pytest.mark.engines
 

@@ -7,7 +7,7 @@ from outcomes import body
 
 from gpualert.signals.epilog import read_epilog
 
-from .cluster import wait_until
+from .daemons import wait_until
 from .jobs import GPUALERT, Told, User, fields, told
 
 pytestmark = pytest.mark.engines

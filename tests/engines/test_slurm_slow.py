@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import DOOMED
 from .jobs import GPUALERT, Accounted, Told, User, told
+from .slurm_conf import DOOMED
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(240)]
 
