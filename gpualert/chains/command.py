@@ -39,7 +39,7 @@ def fill(command: Sequence[bytes], values: Mapping[str, str]) -> list[bytes]:
     for word in command:
         names = {match.group(1).decode() for match in _PLACEHOLDER.finditer(word)}
         if all(values[name] for name in names):
-            filled.append(_PLACEHOLDER.sub(lambda match: values[match.group(1).decode()].encode(), word))
+            filled.append(_PLACEHOLDER.sub(lambda match: os.fsencode(values[match.group(1).decode()]), word))
     return filled
 
 

@@ -63,7 +63,7 @@ class Driver:
                 (path / _COMPLAINT).unlink(missing_ok=True)
             except LockTimeoutError:
                 continue  # whoever holds it does this
-            except (GpualertError, OSError) as error:
+            except (GpualertError, OSError, ValueError) as error:
                 self._complain_once(path, str(error))
 
     def look_after(self, chain: Chain, now: float) -> None:
@@ -99,8 +99,10 @@ class Driver:
             # What a tick starts inside a Slurm job (scrontab) is killed at its end.
             job = os.environb.get(b"SLURM_JOB_ID")
             return chain.policy.host == self.here.host and (job is None or chain.environ.get(b"SLURM_JOB_ID") == job)
-        path = chain.environ.get(b"PATH", os.defpath.encode())
-        return shutil.which(os.fsdecode(chain.command[0]), path=os.fsdecode(path)) is not None
+        program, path = os.fsdecode(chain.command[0]), os.fsdecode(chain.environ.get(b"PATH", os.defpath.encode()))
+        if "/" in program:
+            return os.access(Path(os.fsdecode(chain.cwd), program), os.X_OK)
+        return shutil.which(program, path=path) is not None
 
     def _start(self, chain: Chain, story: Story, now: float) -> None:
         try:

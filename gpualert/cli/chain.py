@@ -165,10 +165,17 @@ def show(name: str, as_json: bool) -> int:
     for number, line in zip(sorted(story.ended), history(story), strict=True):
         decision = story.ended[number].decision
         say(f"{visible(line)}; {'then ' if decision.retry else ''}{visible(decision.reason)}")
-        say(f"  {visible(str(output_path(path, number)))}")
+        say(f"  run {visible(story.ended[number].attempt.run_id or '(left no record)')}")
     if story.running is not None:
-        say(f"attempt {story.running}: running; {visible(str(output_path(path, story.running)))}")
+        say(f"attempt {story.running}: running{_job_of(what, story)}; see: gpualert chain log {visible(name)}")
     return 0
+
+
+def _job_of(what: Chain, story: Story) -> str:
+    """Return which Slurm job the running attempt has handed over, in words; "" for none."""
+    started = story.started.get(story.last)
+    run = find_run(folders(), what.id, started) if started and what.submits else None
+    return f" as Slurm job {job_id_of(run)}" if run and job_id_of(run) else ""
 
 
 @chain.command()
