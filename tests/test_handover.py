@@ -55,7 +55,8 @@ def test_where_there_can_be_no_places_nobody_waits(tmp_path: Path) -> None:
         assert (tmp_path / "file").is_file()
 
 
-def test_more_posts_than_places_all_report(make_run: RunBuilder, state: Path) -> None:
+def test_more_posts_than_places_all_report(make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUALERT_DIGEST_WINDOW_S", "0")
     paths = [make_run(f"run-{number}", start={"run_id": f"run-{number}"}) for number in range(8)]
     started = [subprocess.Popen(python_command("post", str(path))) for path in paths]
     assert [process.wait() for process in started] == [0] * 8
