@@ -13,7 +13,7 @@ from gpualert.errors import UsageError
 
 # Not ${attempt}: that is the shell's.
 _PLACEHOLDER = re.compile(rb"(?<!\$)\{(attempt|exclude|resume)\}")
-_SLURM_SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+_SLURM_SIZE = re.compile(r"([1-9]\d*)([KMGT]?)B?", re.IGNORECASE)
 _IN_KIB = {"K": 1, "": 1 << 10, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}  # megabytes where nothing is said
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
 _EXCLUDE = ("--exclude", "-x")
