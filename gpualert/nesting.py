@@ -14,10 +14,10 @@ from gpualert.state import STAMP_LENGTH, run_paths, state_of
 
 def is_inner(run: Run) -> bool:
     """Say whether a run was started inside another whose report tells of it; one that outlived those tells itself."""
-    return any(_tells_of(outer, run) for outer in _outer_runs(run))
+    return any(_tells_of(outer, run) for outer in outer_runs(run))
 
 
-def _outer_runs(run: Run) -> Iterator[Run]:
+def outer_runs(run: Run) -> Iterator[Run]:
     """Yield the runs that `run` was started in, the innermost first; nothing after one that cannot be read."""
     seen = {run.path.name}
     found: Run | None = run

@@ -19,8 +19,7 @@ from gpualert.claims import Claims
 from gpualert.config import Settings, load_settings_or_defaults
 from gpualert.errors import ConfigError, GpualertError, LockTimeoutError
 from gpualert.findings import Findings, find_out, load, save
-from gpualert.group import group_of, is_group, join, point_to
-from gpualert.group.launcher import membership
+from gpualert.group import group_of, is_group, join, own_membership, point_to
 from gpualert.mailing import Mailing, decision_on, note, why_no_mail
 from gpualert.model import Action, RetryDecision, Run
 from gpualert.nesting import is_inner
@@ -153,7 +152,7 @@ class _Steps:
         self.claims.mark(self.marker("done"))
 
     def _joins_a_group(self) -> bool:
-        mine = None if self.told else membership(self.run)
+        mine = None if self.told or self.run.engine.get("name") else own_membership(self.run)
         if not mine:
             return False
         try:

@@ -194,8 +194,10 @@ def test_a_tick_reports_a_group_that_nobody_did(ranks: Ranks, state: Path) -> No
     assert len(messages(state)) == 1
 
 
-def test_a_tick_reports_all_members_and_their_group(ranks: Ranks, state: Path) -> None:
-    ranks.with_one_cause()
+def test_a_tick_on_another_host_reports_all_members_and_their_group(ranks: Ranks, state: Path) -> None:
+    for rank in range(8):
+        there = {"host": f"n{rank}", "boot_id": f"another-{rank}"}
+        ranks.failed(rank, OOM if rank == 5 else watchdog(rank), after_s=rank != 5, start=there)
     assert tick_once(state) == []
     assert [subject.split(":")[0] for subject in subjects(state)] == ["FAILED cuda_oom"]
 
@@ -352,3 +354,32 @@ def test_a_rank_that_failed_although_it_exited_with_0_fails_its_group(ranks: Ran
     report_each(*(ranks(rank, log=OOM if rank == 5 else b"Training finished\n") for rank in range(8)))
     assert subjects(state) == ["FAILED cuda_oom (exit 0): train.py on 8 nodes after 1m 40s (rank 5 on n5 first)"]
     assert "rank5/output.log, line 2, rank 5, on n5" in body(messages(state)[0])
+
+
+def test_a_run_inside_a_rank_is_no_rank(ranks: Ranks, make_run: RunBuilder, state: Path) -> None:
+    paths = ranks.with_one_cause(5)
+    inside = "20261129T145139Z-n5-00000055"
+    rank_5 = {"group": GROUP, "group_size": 8, "group_rank": 5}
+    inner = make_run(inside, log=OOM, start={"run_id": inside, "parent_run_id": paths[5].name, **rank_5})
+    os.utime(inner / "exit", (NOW, NOW))  # it ended before its rank did
+    assert report_run(inner) is None
+    report_each(*paths)
+    assert subjects(state) == ["FAILED cuda_oom: train.py on 8 nodes after 1m 41s (rank 5 on n5 first)"]
+    assert sorted(path.name for path in (state / "groups").iterdir()) == [GROUP]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_inside_a_rank_is_none_that_is_missing(ranks: Ranks, make_run: RunBuilder, state: Path) -> None:
+    path = ranks.failed(5)
+    inside = "20261129T145139Z-n5-00000055"
+    rank_5 = {"group": GROUP, "group_size": 8, "group_rank": 5}
+    make_run(inside, log=OOM, start={"run_id": inside, "parent_run_id": path.name, **rank_5})
+    post(path)
+    assert sum(line.startswith("rank 5") for line in body(messages(state)[0]).splitlines()) == 1
+
+
+def test_a_job_of_a_workflow_engine_belongs_to_no_group(ranks: Ranks, state: Path) -> None:
+    path = ranks.failed(0)
+    (path / "engine").write_bytes(b"name=snakemake\0rule=train\0")
+    assert report_run(path) is None
+    assert not (state / "groups").exists()

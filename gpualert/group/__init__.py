@@ -23,6 +23,7 @@ from gpualert.files import make_private_folder, read_regular
 from gpualert.group.launcher import NAME, Membership, membership
 from gpualert.jsonfiles import read_json, write_json
 from gpualert.model import Run, RunStatus
+from gpualert.nesting import outer_runs
 from gpualert.rundir import read_run
 from gpualert.state import STAMP_LENGTH, run_paths, state_of
 
@@ -37,6 +38,13 @@ _START_BYTES, _ARGV_BYTES = 64 << 10, 64 << 10
 def is_group(path: Path) -> bool:
     """Say whether a path is that of a group, not of a run."""
     return path.parent.name == "groups"
+
+
+def own_membership(run: Run) -> Membership | None:
+    """Say which group a run reports to; None for one that stands alone, or is a part of a member."""
+    mine = membership(run)
+    inside = mine and any((found := membership(outer)) and found.group == mine.group for outer in outer_runs(run))
+    return None if inside else mine
 
 
 def group_paths(state: Path) -> list[Path]:
@@ -198,7 +206,7 @@ def unreported(folder: Path, members: Sequence[Run]) -> Iterator[Run]:
         if low <= path.name[:STAMP_LENGTH] <= high and path.name not in known and _mentions(path, mine.token):
             with suppress(RunDirError):
                 run = read_run(path)
-                found = membership(run)
+                found = own_membership(run)
                 if found and found.group == mine.group and all(_overlap(run, other) for other in members[:_ASKED]):
                     yield run
 

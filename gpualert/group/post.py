@@ -148,7 +148,9 @@ class _Group:
         decision = decision_on(told.run, findings, told.logs, self.settings)
         mailing = Mailing(told.run, self.claims, seen.word, self.settings, self.trouble, self.wait)
         mailing.ping(findings.verdict, decision)
-        if not any(map(is_inner, seen.runs)) and not why_no_mail(told.run, findings, False, self.settings, decision):
+        if any(map(is_inner, seen.runs)) or why_no_mail(told.run, findings, False, self.settings, decision):
+            mailing.skip(findings.verdict)
+        else:
             mailing.send(findings, told.logs, ranks=told.ranks, decision=decision)
         mailing.hook(findings.verdict)
 
