@@ -268,6 +268,14 @@ def test_a_site_folder_that_cannot_be_made_costs_only_the_lines(
     assert epilog([(now_s(), KILL.format(job=4711, pid=11))]) == []
 
 
+def test_the_epilog_writes_nothing_where_others_may_write(epilog: Callable[..., list[str]], tmp_path: Path) -> None:
+    folder = tmp_path / "site/kernel"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    epilog([(now_s(), KILL.format(job=4711, pid=11))])
+    assert list(folder.iterdir()) == []
+
+
 def test_a_folder_that_others_may_write_in_is_not_believed(epilog: Callable[..., list[str]], tmp_path: Path) -> None:
     epilog([(now_s(), KILL.format(job=4711, pid=11))])
     folder = tmp_path / "site/kernel"
