@@ -20,6 +20,7 @@ from gpualert.errors import GpualertError, LockTimeoutError, RunDirError, Unsafe
 from gpualert.files import make_private_folder, open_append
 from gpualert.finished import Finished
 from gpualert.group import group_paths, remove_empty_groups
+from gpualert.history import tidy_history
 from gpualert.model import Run
 from gpualert.places import python_command
 from gpualert.prune import prune
@@ -347,6 +348,7 @@ def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] 
     remove_over(state, now - policy.failed_s)
     removed = prune(state, run_paths([state]), policy, lambda path: _is_finished(path, waiting), now)
     remove_empty_groups(state)
+    tidy_history(state, policy.failed_s, now)
     for outbox in outboxes:
         forget(outbox, {path.name for path in removed}, now - _MEMORY_S)
     return removed

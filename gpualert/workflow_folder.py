@@ -21,6 +21,7 @@ from typing import Any
 
 from gpualert.errors import GpualertError, UnsafeFileError
 from gpualert.files import make_private_folder, open_regular, write_atomically
+from gpualert.history import end_of_history
 from gpualert.jsonfiles import append_line, plain, read_json, read_lines, write_json
 from gpualert.model import SCHEMA
 from gpualert.signals.process import is_alive, starttime_of, this_machine
@@ -82,7 +83,7 @@ class Workflow:
     Attributes:
         name: Its file, such as a Snakefile.
         pid, pid_starttime: The process that drives it; 0 where it is on another machine.
-        history_at_bytes: How long the history was when it began: what it did comes after.
+        history_end: Where the history ended when it began: what it did comes after.
         is_counted: Whether that process tells of every job and of its own end.
         is_gated: Whether jobs that only a person can mend are not tried again (GPUALERT_GATE=stop).
         ended_at: None until its end was told, or noticed.
@@ -100,7 +101,7 @@ class Workflow:
     pid: int
     pid_starttime: int | None
     started_at: float
-    history_at_bytes: int
+    history_end: tuple[int, int]
     is_counted: bool
     is_gated: bool
     ended_at: float | None = None
@@ -171,7 +172,7 @@ class WorkflowFolder:
                 pid=int(known["pid"]),
                 pid_starttime=known.get("pid_starttime"),
                 started_at=float(known["started_at"]),
-                history_at_bytes=int(known.get("history_at_bytes", 0)),
+                history_end=(int(known.get("history_inode", 0)), int(known.get("history_bytes", 0))),
                 is_counted=bool(known.get("is_counted", True)),
                 is_gated=bool(known.get("is_gated", False)),
                 ended_at=known.get("ended_at"),
@@ -249,7 +250,7 @@ def begin(
     here, pid = this_machine(), os.getpid() if pid is None else pid
     folder = WorkflowFolder(state / "workflows" / workflow)
     make_private_folder(folder.path)
-    history = state / "history.jsonl"
+    inode, n_bytes = end_of_history(state)
     write_json(
         folder.path / "workflow.json",
         {
@@ -263,7 +264,8 @@ def begin(
             "started_at": started_at,
             "is_counted": is_counted,
             "is_gated": os.environ.get("GPUALERT_GATE") == "stop",
-            "history_at_bytes": history.stat().st_size if history.exists() else 0,
+            "history_inode": inode,
+            "history_bytes": n_bytes,
         },
     )
     return folder

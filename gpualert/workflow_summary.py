@@ -173,7 +173,7 @@ def _passed(
 def _successes(workflow: Workflow, folders: Iterable[Path]) -> Iterable[Mapping[str, object]]:
     own = state_of(workflow.path)
     for state in folders:
-        yield from read_engine_history(state, workflow.workflow, workflow.history_at_bytes if state == own else 0)
+        yield from read_engine_history(state, workflow.workflow, workflow.history_end if state == own else (0, 0))
 
 
 def _windows(story: Story, runs: Mapping[str, Run], told: Mapping[str, FailedJob]) -> list[Window]:

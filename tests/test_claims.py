@@ -92,7 +92,7 @@ def test_history_keeps_one_line_a_run_and_skips_what_a_crash_cut_off(tmp_path: P
     remember(tmp_path, "a", {"class": "again"})
     lines = list(read_history(tmp_path))
     assert [(line["run_id"], line.get("class")) for line in lines] == [("a", "cuda_oom"), ("b", None)]
-    assert lines[1]["command"] == "line\nbreak \udcff"
+    assert lines[1]["command"] == "line\nbreak \\xff"
 
 
 @pytest.mark.parametrize("is_read", [False, True], ids=["nobody reads it", "somebody reads it"])

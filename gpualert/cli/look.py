@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,12 +92,17 @@ def _print_history(as_json: bool) -> int:
         print_json(found)
     else:
         rows = [[str(line.get(key, "")) for key in ("run_id", "status", "class", "exit_status")] for line in found]
-        commands = [" ".join(map(str, line.get("command") or ())) for line in found]
+        commands = [" ".join(map(str, line.get("command") or _job(line))) for line in found]
         cells = [
             [*map(visible, row), shorten(visible(command), 60)] for row, command in zip(rows, commands, strict=True)
         ]
         print_table(cells, ("RUN", "STATUS", "CLASS", "EXIT", "COMMAND"))
     return 0 if found else 1
+
+
+def _job(line: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what an engine's job is called: of those no command is remembered."""
+    return tuple(str(line[key]) for key in ("rule", "wildcards") if line.get(key))
 
 
 @click.command()
