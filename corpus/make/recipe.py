@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,10 +175,10 @@ def produced(name: str, how: str, evidence: str, command: str = "", **more: Any)
 
     Args:
         more: Fields of `Recipe` and of `Job`; and `text`, the content of the program's only file, whose name is the
-            last word of `command` that has a dot in it.
+            first word of `command` that ends as a file's does.
     """
     if "text" in more:
-        name_of_file = [word for word in command.split() if "." in word.strip(".")][-1]
+        name_of_file = next(word for word in re.split(r"[\s'\"]+", command) if re.search(r"\w\.[a-z]+$", word))
         more["files"] = {name_of_file.removeprefix("./"): more.pop("text"), **more.get("files", {})}
     of_job = {key: more.pop(key) for key in Job.__dataclass_fields__ if key in more}
     return Recipe(name, Job(command, **of_job), how, evidence, **more)

@@ -38,6 +38,9 @@ case $base in
     ;;
 esac
 
+# Programs of the virtual environment begin with the path that it had.
+grep -lIr "^#!$prefix/bin/" "$root/opt/venv/bin" | xargs -r sed -i "1s|^#!$prefix/bin/|#!/opt/venv/bin/|"
+
 hostname node01
 ip link set lo up
 cd "$root/etc"
