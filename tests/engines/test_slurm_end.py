@@ -163,6 +163,16 @@ def test_a_job_whose_output_cannot_be_opened_was_not_launched(user: User) -> Non
     assert report["verdict"]["class"] == "launch_failed"
 
 
+def test_a_script_that_ends_before_its_first_line(user: User) -> None:
+    (user.work / "job.sh").write_text(f"#!/no/such/interpreter\n{GPUALERT} run -- true\n")
+    job = user.run("sbatch", "--parsable", "-w", "n1", "job.sh").stdout.strip()
+    end = user.wait(job)
+    assert end == Accounted("FAILED", "2:0", "n1") and user.runs() == []
+    report = json.loads(user.gpualert("slurm", "--json", job).stdout)[0]
+    assert report["verdict"]["class"] == "command_not_found"
+    assert "/no/such/interpreter" in report["verdict"]["evidence"][0]["text"]
+
+
 def test_a_job_cancelled_before_it_started_has_no_status(user: User) -> None:
     job = user.sbatch(f"{GPUALERT} run -- true", "--hold")
     user.run("scancel", job)
