@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rundirs import RunBuilder
 from slurm_fakes import FakeSlurm
+from smtp_server import MailServer
 
 
 @pytest.fixture(scope="session")
@@ -64,3 +66,17 @@ def fake_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     monkeypatch.setenv("PATH", f"{found.folder}:/usr/bin:/bin")
     monkeypatch.setattr("gpualert.signals.slurm._PLACES", ())
     return found
+
+
+@pytest.fixture(scope="session")
+def running_server() -> Iterator[MailServer]:
+    """Have a mail server that all tests share."""
+    with MailServer().running() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running_server: MailServer) -> MailServer:
+    """Return a mail server without encryption or login, which has got nothing and takes everything."""
+    running_server.forget()
+    return running_server

@@ -54,6 +54,18 @@ class MailServer:
     received: list[Received] = field(default_factory=list)
     on_data: Callable[[], None] = lambda: None
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a process that sends to this server, without encryption."""
+        mail = {"MAIL": "smtp", "TO": "me@example.org", "SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(self.port)}
+        return {f"GPUALERT_{key}": value for key, value in {**mail, "SMTP_SECURITY": "none"}.items()}
+
+    def forget(self) -> None:
+        """Be as if nothing had happened."""
+        self.received.clear()
+        self.replies.clear()
+        self.on_data = lambda: None
+
     def answer(self, step: str, *replies: str) -> None:
         """Give these replies, in turn, the next times at this step."""
         self.replies[step].extend(replies)

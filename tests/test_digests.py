@@ -32,7 +32,7 @@ def site(state: Path) -> Site:
     return Site(state)
 
 
-@pytest.mark.parametrize("equal", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("equal", [300, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
 def test_thousands_of_equal_failures_and_five_others_are_few_messages_that_name_each_cause(
     site: Site, equal: int
 ) -> None:

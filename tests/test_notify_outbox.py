@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from reports import a_report, an_artifact
+from sites import NOW, to_server
 from smtp_server import MailServer, answering, closed_port, scripted
 
 from gpualert.claims import locked
@@ -27,26 +28,8 @@ from gpualert.notify.message import Envelope, compose
 from gpualert.notify.outbox import MAX_AGE_S, Summary, queue_message, send_due
 from gpualert.notify.spool import Spool
 
-NOW = 1_796_000_000.0
 ENVIRON = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
 ANN, BOB = "ann@example.org", "bob@example.org"
-
-
-@pytest.fixture(scope="module")
-def shared_server() -> Iterator[MailServer]:
-    with MailServer().running() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server: MailServer) -> MailServer:
-    shared_server.received.clear()
-    shared_server.replies.clear()
-    return shared_server
-
-
-def to_server(port: int) -> Settings:
-    return Settings(mail="smtp", smtp=Smtp(host="127.0.0.1", port=port, security="none", timeout_s=5.0))
 
 
 def queue(state: Path, number: int = 1, to: tuple[str, ...] = (ANN,), now: float = NOW, files: Any = ()) -> str:

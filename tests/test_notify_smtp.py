@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiri
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificate(tmp_path_factory.mktemp("tls") / "localhost.pem")
-
-
-@pytest.fixture(scope="module")
-def plain() -> Iterator[MailServer]:
-    with MailServer().running() as server:
-        yield server
-
-
-@pytest.fixture
-def server(plain: MailServer) -> MailServer:
-    plain.received.clear()
-    plain.replies.clear()
-    return plain
 
 
 def deliver(

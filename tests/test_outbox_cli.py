@@ -24,9 +24,8 @@ def outbox(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let messages go to a server that is not there."""
-    values = {"MAIL": "smtp", "TO": "me@example.org", "SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(closed_port())}
-    for name, value in {**values, "SMTP_SECURITY": "none"}.items():
-        monkeypatch.setenv(f"GPUALERT_{name}", value)
+    for name, value in MailServer(port=closed_port()).environ.items():
+        monkeypatch.setenv(name, value)
 
 
 def test_an_empty_outbox_is_status_1() -> None:

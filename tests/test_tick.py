@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from outcomes import messages, tick_once
 from rundirs import NOW, RUN_ID, RunBuilder, record
-from smtp_server import MailServer
+from smtp_server import MailServer, closed_port
 
 from gpualert.claims import MAX_TRIES, Claims, locked
 from gpualert.config import Prune
@@ -148,17 +147,13 @@ def test_a_tick_that_never_ends_is_complained_about_by_others_once_an_hour(make_
 def test_a_message_that_could_not_be_sent_is_sent_later_and_silently(
     make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("GPUALERT_SMTP_PORT", str(unused.getsockname()[1]))
-        monkeypatch.setenv("GPUALERT_SMTP_HOST", "127.0.0.1")
-        monkeypatch.setenv("GPUALERT_SMTP_SECURITY", "none")
-        monkeypatch.setenv("GPUALERT_MAIL", "smtp")
-        path = make_run()
-        post(path)
-        assert "smtp" in (path / "post.log").read_text()
-        assert tick_once(state) == []
-        assert len(list((state / "outbox").glob("*.eml"))) == 1
+    for name, value in MailServer(port=closed_port()).environ.items():
+        monkeypatch.setenv(name, value)
+    path = make_run()
+    post(path)
+    assert "smtp" in (path / "post.log").read_text()
+    assert tick_once(state) == []
+    assert len(list((state / "outbox").glob("*.eml"))) == 1
     monkeypatch.setenv("GPUALERT_MAIL", "maildir")
     for item in (state / "outbox").glob("[!.]*.json"):
         item.write_text(item.read_text().replace('"next_at": ', '"next_at": 1.5, "was": '))
@@ -367,19 +362,15 @@ def test_something_else_in_place_of_the_list_changes_nothing(make_run: RunBuilde
 
 
 def test_what_a_report_gave_up_is_said_by_the_next_tick_once(
-    make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: RunBuilder, state: Path, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GPUALERT_MAIL", "smtp")
-    monkeypatch.setenv("GPUALERT_TO", "no address")
-    monkeypatch.setenv("GPUALERT_FROM", "me@example.org")
-    with MailServer().running() as server:
-        server.answer("RCPT", "550 5.1.1 no such user")
-        for name, value in {"HOST": "127.0.0.1", "PORT": str(server.port), "SECURITY": "none"}.items():
-            monkeypatch.setenv(f"GPUALERT_SMTP_{name}", value)
-        post(make_run())
-        (complaint,) = tick_once(state)
-        assert "550 5.1.1 no such user" in complaint and RUN_ID in complaint
-        assert tick_once(state) == []
+    for name, value in server.environ.items():
+        monkeypatch.setenv(name, value)
+    server.answer("RCPT", "550 5.1.1 no such user")
+    post(make_run())
+    (complaint,) = tick_once(state)
+    assert "550 5.1.1 no such user" in complaint and RUN_ID in complaint
+    assert tick_once(state) == []
 
 
 def test_a_message_that_was_given_up_does_not_outlive_its_run(
