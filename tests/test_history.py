@@ -92,5 +92,5 @@ def test_an_old_history_of_nothing_but_engines_jobs_goes(state: Path) -> None:
 
 def test_an_engines_job_is_listed_by_its_rule(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(state, 1, "w", wildcards="sample=A")
-    assert main(["runs", "--history"]) == 0
+    assert main(["runs", "--pruned"]) == 0
     assert "train sample=A" in capsys.readouterr().out
