@@ -248,6 +248,31 @@ def test_the_epilog_keeps_xids_while_a_job_with_a_gpu_ran(
     assert epilog([(now_s() - age_s, XID)], **environ) == ([XID] if kept else [])
 
 
+@pytest.mark.parametrize(
+    ("job_gpus", "kept"), [("0", [0]), ("1", [1]), ("0,1", [0, 1]), ("2", [0, 1]), ("0-1", [0, 1])]
+)
+def test_the_epilog_keeps_xids_of_the_jobs_own_gpus_where_it_can_tell(
+    epilog: Callable[..., list[str]], tmp_path: Path, job_gpus: str, kept: list[int]
+) -> None:
+    for minor, address in enumerate(("0000:65:00.0", "0000:b1:00.0")):
+        (tmp_path / "gpus" / address).mkdir(parents=True)
+        text = f"Model: \t\t NVIDIA H100\nDevice Minor: \t {minor}\nGPU Firmware: \t 550\n"
+        (tmp_path / "gpus" / address / "information").write_text(text)
+    lines = [XID, XID.replace("0000:65:00", "0000:B1:00")]
+    told = {"SLURM_JOB_GPUS": job_gpus, "GPUALERT_NVIDIA_GPUS": str(tmp_path / "gpus")}
+    assert epilog([(now_s() - 10, line) for line in lines], **told) == [lines[number] for number in kept]
+
+
+@pytest.mark.parametrize("awk", ["mawk", "gawk", "busybox"])
+def test_the_epilog_does_with_any_awk(epilog: Callable[..., list[str]], tmp_path: Path, awk: str) -> None:
+    if not (found := shutil.which(awk)):
+        pytest.skip(f"no {awk} here")
+    (tmp_path / "tools/awk").symlink_to(found)
+    own, killed = KILL.format(job=4711, pid=11), KILLED.format(pid=11)
+    lines = [own, KILLED.format(pid=12), killed, XID]
+    assert epilog([(now_s(), line) for line in lines], SLURM_JOB_GPUS="0") == [own, killed, XID]
+
+
 def test_the_start_that_slurm_tells_the_epilog_is_taken(epilog: Callable[..., list[str]]) -> None:
     started = str(int(time.time()) - 1000)
     assert epilog([(now_s() - 900, XID)], SLURM_JOB_GPUS="0", SLURM_JOB_START_TIME=started) == [XID]
