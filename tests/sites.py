@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -103,3 +106,14 @@ def runs_in(mail: EmailMessage) -> list[str]:
     if lists:
         return [line.rpartition("/")[2] for line in lists[0].get_content().splitlines()[1:]]
     return re.findall(r"(?:^Runs   |^       )(2026\S+)$", body(mail), re.MULTILINE)
+
+
+@contextmanager
+def no_room_for(n_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond `n_bytes`, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

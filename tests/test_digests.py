@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from outcomes import body, messages
-from reports import a_run, a_success, an_artifact
-from sites import NOW, Site, failed
+from reports import a_run, a_success, an_artifact, an_evidence
+from sites import NOW, Site, failed, no_room_for
 
 from gpualert.model import Start
 from gpualert.notify.digest_message import ranges
-from gpualert.notify.digests import LONGEST_WINDOW_S
+from gpualert.notify.digests import LONGEST_WINDOW_S, Case, Digest, Topic
 from gpualert.notify.outbox import send_due
+from gpualert.notify.spool import Spool
 from gpualert.sending import Sender
 
 WINDOW_S = 900.0
@@ -280,7 +281,7 @@ def test_killed_between_any_two_steps_each_run_is_told_once(site: Site, step: st
 MANY = """
 import sys
 from pathlib import Path
-from sites import NOW, Site, failed
+from sites import NOW, Site, failed, no_room_for
 site = Site(Path(sys.argv[1]), runs=int(sys.argv[2]) * 1000)
 for number in range(25):
     site.end(failed(), send=False)
@@ -313,6 +314,46 @@ def test_posts_and_ticks_at_once_tell_each_run_once(site: Site) -> None:
         site.tick(10_000 * WINDOW_S)
     told = site.told()
     assert len(told) == 100 and set(told.values()) == {1}
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the first", "a later one"])
+def test_a_full_disk_while_collecting_is_said_to_the_report_which_comes_again(state: Path, first: bool) -> None:
+    topic, outbox = Topic("runs like x", "cause x"), Spool.of(state).folder
+    cases = [Case(f"<{number}@x>", "a@x.org", ("b@x.org",), NOW, "", "x", "FAILED x") for number in range(2)]
+    *before, case = cases[:1] if first else cases
+    for earlier in before:
+        assert not Digest.on(outbox, topic, earlier).take(topic, earlier, NOW, WINDOW_S)
+    digest = Digest.on(outbox, topic, case)
+    with no_room_for(5), pytest.raises(OSError, match="large"):
+        digest.take(topic, case, NOW, WINDOW_S)
+    assert digest.take(topic, case, NOW, WINDOW_S) is not first
+    assert Counter(path.name for path in outbox.rglob("*.json")) == Counter(
+        ["window.json"] if first else ["window.json", case.file_name]
+    )
+
+
+def test_a_full_disk_while_a_digest_is_made_loses_nothing(site: Site) -> None:
+    ended = [site.end(failed()) for _ in range(4)]
+    with no_room_for(3000):
+        found = site.tick(WINDOW_S)
+    assert found.sent == () and "cannot tell what waits in" in found.troubles[0]
+    site.tick(WINDOW_S)
+    assert site.told() == Counter(ended)
+
+
+def test_hostile_words_stay_words_in_a_digest(site: Site) -> None:
+    evil = "x\r\nBcc: evil@example.org\n<script>alert(1)</script>\x1b[31m token=ghp_" + "a1B2" * 9
+    verdict = replace(failed(), evidence=(an_evidence(text=evil),))
+    for _ in range(3):
+        site.end(verdict, slurm_array_job_id=evil, slurm_array_task_id=evil, node=evil)
+    site.tick(WINDOW_S)
+    digest = messages(site.state)[-1]
+    assert digest["Bcc"] is None and "digest" in str(digest["Message-ID"])
+    html = digest.get_body(("html",))
+    assert html
+    shown = str(html.get_content())
+    everything = shown + body(digest) + str(digest["Subject"])
+    assert "<script>" not in shown and "\x1b" not in everything and "a1B2a1B2" not in everything
 
 
 def test_ranges_of_tasks_are_written_as_slurm_does() -> None:

@@ -3,14 +3,11 @@ from __future__ import annotations
 import json
 import mailbox
 import os
-import resource
 import signal
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from email import message_from_bytes
 from email.policy import default
@@ -19,7 +16,7 @@ from typing import Any
 
 import pytest
 from reports import a_report, an_artifact
-from sites import NOW, to_server
+from sites import NOW, no_room_for, to_server
 from smtp_server import MailServer, answering, closed_port, scripted
 
 from gpualert.claims import locked
@@ -360,17 +357,6 @@ def test_nobody_else_can_read_the_spool_whatever_the_umask(state):
         os.umask(before)
     for path in state.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-
-
-@contextmanager
-def no_room_for(n_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond `n_bytes`, as a full disk would."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_while_queueing_is_said_and_leaves_no_half_message(state):
