@@ -92,7 +92,8 @@ def _tick(
     state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None], until: float
 ) -> None:
     _drive(state, folders, settings, complain, until)
-    for due in _confirmed(find_due(state, complain)):
+    found = _confirmed(find_due(state, complain))
+    for due in found:
         if time.monotonic() >= until:
             break
         _post(due.run.path, complain, "--alone", *(["--unknown"] if due.standing is Standing.UNKNOWN else []))
@@ -101,7 +102,8 @@ def _tick(
             break
         _post(group, complain)
     _tell_workflows(state, complain, until)
-    _drive(state, folders, settings, complain, until)  # what has just been reported
+    if found:
+        _drive(state, folders, settings, complain, until)  # the chains of what has just been reported
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)

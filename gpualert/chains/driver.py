@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gpualert.chains.ending import conclude, vanish
@@ -22,6 +23,7 @@ from gpualert.decide import excluded
 from gpualert.errors import GpualertError, LockTimeoutError, UnsafeFileError
 from gpualert.files import read_regular, write_atomically
 from gpualert.findings import load
+from gpualert.ledger import Ledger
 from gpualert.ledger import read as read_ledger
 from gpualert.model import Run
 from gpualert.settle import readable_logs
@@ -113,12 +115,16 @@ class Driver:
 
     def _to_avoid(self, chain: Chain, story: Story, now: float) -> tuple[str, ...]:
         """Return the nodes that the chain has learnt to avoid, if not cleared since, and those all chains avoid."""
+        book = self._ledger
+        known = [each for each in story.all_attempts if not book.is_cleared(each.faulty_node, each.ended_at)]
+        return tuple(dict.fromkeys([*excluded(known, chain.policy), *book.excluded(now, self.settings)]))
+
+    @cached_property
+    def _ledger(self) -> Ledger:
         try:
-            ledger = read_ledger(self.state)
-        except (OSError, UnsafeFileError):  # the tick says so
-            return excluded(story.all_attempts, chain.policy)
-        known = [each for each in story.all_attempts if not ledger.is_cleared(each.faulty_node, each.ended_at)]
-        return tuple(dict.fromkeys([*excluded(known, chain.policy), *ledger.excluded(now, self.settings)]))
+            return read_ledger(self.state)
+        except (OSError, UnsafeFileError):
+            return Ledger((), ())  # the tick complains
 
     def _settled(self, chain: Chain, story: Story, number: int, now: float) -> Story:
         """Return the story with the end of an attempt, where it has ended and nobody has written that down."""
