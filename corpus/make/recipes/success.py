@@ -7,8 +7,8 @@ from corpus.make.recipe import compiled, produced
 RECIPES = [
     produced(
         "success/bad_samples_are_skipped",
-        "A traceback for each of three samples that are skipped, and 1,500 lines of training around them.",
-        "training finished: 1500 steps, 3 samples skipped",
+        "A traceback for each of four samples that are skipped, and 1,500 lines of training around them.",
+        "training finished: 1500 steps, 4 samples skipped",
         "python -u train.py",
         text="""\
 import logging
@@ -388,7 +388,7 @@ for port in (6006, 6007):
     produced(
         "success/disk_nearly_full",
         "A checkpoint does not fit; old ones are removed, and it does.",
-        "checkpoint 5 written, 3 kept",
+        "checkpoint 5 written, 4 kept",
         "python save.py",
         text="""\
 import logging

@@ -68,7 +68,7 @@ encoder(torch.randn(2, 10, 16, device="meta"))
     torch(
         "device_mismatch/loss_against_labels",
         "Predictions and labels are on different devices when the loss is taken; the job's own logger tells.",
-        "RuntimeError: Tensor on device cpu is not on the expected device meta!",
+        "RuntimeError: Tensor on device meta is not on the expected device cpu!",
         """\
 import logging
 
