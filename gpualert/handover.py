@@ -66,7 +66,7 @@ def _report(path: Path, flags: Sequence[str]) -> None:
     if group and "--alone" not in flags:
         from gpualert.group.post import report_group
 
-        report_group(group, wait=wait, began=began)
+        report_group(group, member=path, wait=wait, began=began)
 
 
 def _note(path: Path, trouble: str) -> None:

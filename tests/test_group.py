@@ -383,3 +383,16 @@ def test_a_job_of_a_workflow_engine_belongs_to_no_group(ranks: Ranks, state: Pat
     (path / "engine").write_bytes(b"name=snakemake\0rule=train\0")
     assert report_run(path) is None
     assert not (state / "groups").exists()
+
+
+def test_where_the_end_of_one_rank_is_the_end_of_all_none_that_failed_ends_before_all_is_told(
+    make_run: RunBuilder, state: Path
+) -> None:
+    ranks = Ranks(make_run, size=3)
+    early = start_posts([ranks.failed(0, watchdog(0)), ranks.failed(1)], "--wait")
+    for process in early:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+    (last,) = start_posts([ranks.failed(2, watchdog(2))], "--wait")
+    assert [process.wait() for process in (*early, last)] == [0, 0, 0]
+    assert subjects(state) == ["FAILED cuda_oom: train.py on 3 nodes after 1m 40s (rank 1 on n1 first)"]

@@ -223,12 +223,12 @@ def _mentions(run_path: Path, token: str) -> bool:
     return False
 
 
-def is_bad(run: Run) -> bool:
+def is_bad(run_path: Path) -> bool:
     """Say whether a run that reported did not end well."""
     try:
-        return read_json(run.path / "verdict.json").get("status") != RunStatus.SUCCEEDED.value
+        return read_json(run_path / "verdict.json").get("status") != RunStatus.SUCCEEDED.value
     except (OSError, ValueError, UnsafeFileError):
-        return not run.exit or run.exit.status != 0
+        return True  # damaged: that is no success
 
 
 class Turn(Enum):

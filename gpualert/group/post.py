@@ -27,7 +27,7 @@ from gpualert.nesting import is_inner
 # Since this post began.  Where the job's end waits, settling and sending need most of the shim's 30 s.
 _WAIT_S, _PATIENCE_S = 10.0, 60.0
 _PAUSE_S, _LOOK_AGAIN_S = 0.2, 2.0
-_LOCK_S = 1.0
+_LOCK_S, _STAY_S = 1.0, 20.0
 # Logs that no reader survived that often are not read again.
 _CLASSIFY_TRIES = 2
 
@@ -64,14 +64,15 @@ def look(folder: Path) -> Seen:
     """Look who has reported to a group."""
     runs = tuple(joined(folder))
     sizes = [found.size for run in runs if (found := membership(run)) and found.size]
-    return Seen(runs, max(sizes, default=None), any(is_bad(run) for run in runs))
+    return Seen(runs, max(sizes, default=None), any(is_bad(run.path) for run in runs))
 
 
-def report_group(folder: Path, *, wait: bool = False, began: float | None = None) -> None:
+def report_group(folder: Path, *, member: Path | None = None, wait: bool = False, began: float | None = None) -> None:
     """
-    Report the group in `folder`, where that is due; nothing happens where it is done, or another process is at it.
+    Report the group in `folder`, where that is due; nothing happens where it is done, or others are to do it.
 
     Args:
+        member: The run directory of the member on whose behalf we are here.
         wait: The job's end waits for us.
         began: Since when it does, on the monotonic clock; now by default.
 
@@ -80,12 +81,19 @@ def report_group(folder: Path, *, wait: bool = False, began: float | None = None
     """
     began = time.monotonic() if began is None else began
     settings, trouble = load_settings_or_defaults()
-    claims = Claims.of(folder)
-    try:
-        with claims.held(_LOCK_S if wait else settings.lock_timeout_s):
-            _Group(folder, claims, settings, trouble, wait, began).go()
-    except LockTimeoutError:
-        return  # whoever holds it looks again before it leaves
+    group = _Group(folder, Claims.of(folder), settings, trouble, wait, began)
+    ends = time.monotonic() + (_LOCK_S if wait else settings.lock_timeout_s)
+    if wait and member and is_bad(member):
+        # Where one rank's end is the end of all (srun -K, mpirun), whoever is reporting for us would be killed.
+        ends = began + _STAY_S
+    while True:
+        try:
+            with group.claims.held(0):
+                return group.go()
+        except LockTimeoutError:  # whoever holds it looks again before it leaves
+            if group.claims.has(f"{FAILED}-done") or time.monotonic() >= ends:
+                return None
+            time.sleep(_PAUSE_S)
 
 
 @dataclass(frozen=True)
