@@ -342,7 +342,7 @@ def prune_state(state: Path, policy: Prune, now: float, folders: Iterable[Path] 
     Raises:
         OSError, UnsafeFileError: The history cannot be written.
     """
-    from gpualert.notify.spool import forget, runs_told_later
+    from gpualert.notify.memory import forget, runs_told_later
 
     outboxes = [folder / "outbox" for folder in dict.fromkeys([state, *folders])]
     waiting = {run for outbox in outboxes for run in runs_told_later(outbox)}

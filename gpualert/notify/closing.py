@@ -38,8 +38,8 @@ def close_due(state: Path, settings: Settings, now: float, *, prompt: bool = Fal
     """
     queued: list[str] = []
     troubles: list[str] = []
-    if not any(Digest.all(state / "outbox")):
-        return queued, troubles
+    if not any(digest.is_ripe(now, prompt=prompt) for digest in Digest.all(state / "outbox")):
+        return queued, troubles  # most often; thousands of reports at once need no lock for that
     make_private_folder(state / "locks")
     with suppress(LockTimeoutError), locked(state / "locks" / "digests", settings.lock_timeout_s):
         spool = Spool.of(state)

@@ -196,6 +196,13 @@ class Digest:
             window = None
         return window.closes_at if window else 0.0
 
+    def is_ripe(self, now: float, *, prompt: bool) -> bool:
+        """Say whether it is due, or damaged."""
+        try:
+            return self.is_due(self.window(), now, prompt=prompt)
+        except SpoolError:
+            return True
+
     def is_due(self, window: Window | None, now: float, *, prompt: bool) -> bool:
         """
         Say whether what was collected is told now.
