@@ -58,7 +58,7 @@ def torch(name: str, how: str, evidence: str, text: str, **more: Any) -> Recipe:
         more: As for `produced`; also `command` in place of `python -u train.py`.
     """
     command = more.pop("command", "python -u train.py")
-    files = {"tiny.py": TINY, **more.pop("files", {})}
+    files = {"tiny.py": TINY, "train.py": text, **more.pop("files", {})}
     env = {**ENV, **more.pop("env", {})}
     more = {"framework": "pytorch", "uses": ("torch",), **more}
-    return produced(name, how, evidence, command, text=text, files=files, env=env, **more)
+    return produced(name, how, evidence, command, files=files, env=env, **more)

@@ -6,9 +6,9 @@ from corpus.make.recipes.torch_base import torch
 
 RECIPES = [
     torch(
-        "nan_loss/anomaly_mode_sqrt",
-        "The gradient of a square root at zero, found by anomaly mode.",
-        "RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.",
+        "nan_loss/anomaly_mode_distance",
+        "The gradient of a distance of zero, found by anomaly mode.",
+        "RuntimeError: Function 'PowBackward0' returned nan values in its 0th output.",
         """\
 import torch
 
@@ -73,7 +73,7 @@ import torch
 torch.manual_seed(2)
 model = torch.nn.Linear(4, 1)
 for step in range(5):
-    loss = torch.log(torch.relu(model(torch.randn(8, 4)))).mean()
+    loss = torch.sqrt(torch.relu(model(torch.randn(64, 4) * 3))).mean()
     model.zero_grad()
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
