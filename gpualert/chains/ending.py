@@ -15,7 +15,7 @@ from gpualert.chains.progress import mark_in, saved_since
 from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Ended, Started, Story
 from gpualert.chains.runs import find_run
-from gpualert.chains.store import write_ended
+from gpualert.chains.store import chain_path, write_ended
 from gpualert.claims import locked
 from gpualert.collect import duration_s
 from gpualert.decide import Attempt, decide
@@ -54,11 +54,9 @@ def part_of(run: Run, home: Path) -> Part | None:
     Raises:
         ChainError: The chain cannot be trusted.
     """
-    if not run.start or not run.start.chain or run.start.chain.startswith("."):
-        return None
     states = dict.fromkeys([state_of(run.path), home])
-    path = next((path for state in states if (path := state / "chains" / run.start.chain).is_dir()), None)
-    if path is None:
+    path = chain_path(run.start.chain, states) if run.start else None
+    if run.start is None or path is None:
         return None
     started = read_story(path).started.get(run.start.attempt)
     first = find_run(states, run.start.chain, started) if started else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from gpualert.chains.store import chain_path
 from gpualert.errors import UnsafeFileError
 from gpualert.files import read_regular
 from gpualert.model import Run
@@ -20,7 +21,7 @@ def job_id_of(run: Run) -> str:
     start = run.start
     if not start or not start.chain or not run.argv or os.path.basename(run.argv[0]) != "sbatch":  # noqa: PTH119
         return ""
-    if start.chain.startswith(".") or not (state_of(run.path) / "chains" / start.chain).is_dir():
+    if not chain_path(start.chain, [state_of(run.path)]):
         return ""
     for stream in run.streams:
         try:

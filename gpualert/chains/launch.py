@@ -24,7 +24,7 @@ from gpualert.places import shim
 from gpualert.signals.process import starttime_of, this_machine
 
 # What belongs to a run or an attempt, and is never handed on to the next.
-_OURS = re.compile(rb"GPUALERT_(?:RUN_ID|CHAIN|ATTEMPT|PREVIOUS_RUN_ID|EXCLUDE_NODES|LAST_CLASS)")
+_OURS = re.compile(rb"GPUALERT_(?:RUN_ID|CHAIN|ATTEMPT|PREVIOUS_RUN_ID|EXCLUDE_NODES|LAST_CLASS|GATE|ENGINE.*)")
 _DEFAULTS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
 

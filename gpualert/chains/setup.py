@@ -17,7 +17,6 @@ from gpualert.chains.record import Chain, Watch
 from gpualert.chains.store import check_name
 from gpualert.decide import Escalation, RetryPolicy
 from gpualert.errors import ConfigError, UsageError
-from gpualert.files import read_regular
 from gpualert.model import Action, frozen
 from gpualert.signals.process import this_machine
 from gpualert.values import choice, duration, flag, integer, text
@@ -130,7 +129,8 @@ def _read_policy(file: Path, known_classes: Callable[[], Sequence[str]]) -> dict
     import yaml
 
     try:
-        found = yaml.safe_load(read_regular(file, _FILE_LIMIT_BYTES))
+        with file.open("rb") as opened:
+            found = yaml.safe_load(opened.read(_FILE_LIMIT_BYTES))
     except (OSError, yaml.YAMLError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError(str(file), reason) from error

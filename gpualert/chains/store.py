@@ -48,6 +48,13 @@ def check_name(name: str) -> str:
     return name
 
 
+def chain_path(name: str, states: Iterable[Path]) -> Path | None:
+    """Return the folder of the chain that a record names; None where there is none, or that can be no name."""
+    if not _NAME.fullmatch(name):
+        return None
+    return next((path for state in states if (path := state / "chains" / name).is_dir()), None)
+
+
 def chain_paths(states: Iterable[Path]) -> list[Path]:
     """Return the folder of every chain of the state folders, by name; nothing where there is none."""
     found = [path for state in states for path in (state / "chains").glob("[!.]*") if path.is_dir()]

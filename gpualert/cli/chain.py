@@ -28,9 +28,9 @@ from gpualert.display import duration, instant, shorten, visible
 from gpualert.errors import GpualertError, UsageError
 from gpualert.files import make_private_folder, write_atomically
 from gpualert.state import state_folders
+from gpualert.ticking import is_ticking
 
 _LOCK_S = 10.0
-_TICKED_S = 300.0
 _AS_IS = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 NAME = click.argument("name")
 
@@ -87,7 +87,8 @@ def start(command: tuple[str, ...], name: str, policy: Path | None, host: str, *
         raise GpualertError(complaints[0])
     when = "is started" if read_story(made.path).last else "starts with the next tick"
     say(f"chain {made.id}: attempt 1 {when}; look at it with: gpualert chain show {made.id}")
-    _warn_without_ticks(settings.home)
+    if not is_ticking(settings.home):
+        click.echo("gpualert: only ticks start attempts, and none has run for a while: see gpualert crontab", err=True)
     return 0
 
 
@@ -97,15 +98,6 @@ def _words(key: str, flags: dict[str, Any]) -> Sequence[str]:
     if isinstance(value, tuple):
         return [word for each in value for word in (option, each)]
     return [] if not value else [option] if value is True else [option, value]
-
-
-def _warn_without_ticks(state: Path) -> None:
-    try:
-        if time.time() - (state / "locks" / "ticked").stat().st_mtime < _TICKED_S:
-            return
-    except OSError:
-        pass
-    click.echo("gpualert: no tick has run for a while, and only ticks start attempts: see gpualert crontab", err=True)
 
 
 @chain.command(name="list")
