@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from outcomes import messages
+from ranks import Ranks
 from rundirs import RunBuilder
 
 from gpualert.claims import locked
@@ -85,3 +86,10 @@ def test_where_there_are_locks_no_such_file_is_made(tmp_path: Path) -> None:
     with locked(tmp_path / "lock", 0), pytest.raises(LockTimeoutError), locked(tmp_path / "lock", 0):
         pytest.fail("two hold it")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("lock")] == ["lock"]
+
+
+def test_a_group_of_runs_is_told_once_all_the_same(make_run: RunBuilder, state: Path, world: dict[str, str]) -> None:
+    paths = Ranks(make_run, size=3).with_one_cause(2)
+    started = [subprocess.Popen(python_command("post", str(path)), env=world) for path in paths]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert len(messages(state)) == 1 and not list(state.rglob("*.held"))
