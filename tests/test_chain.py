@@ -304,6 +304,22 @@ def test_a_damaged_chain_is_complained_about_once_by_file_and_key_and_others_go_
     assert "unreadable" in chains.run("chain", "list", "--all")
 
 
+@pytest.mark.parametrize(
+    ("part", "key", "value"), [("attempt", "faulty_node", "n 1"), ("decision", "exclude", ["n1", "--mem=0 n2"])]
+)
+def test_a_node_that_can_be_none_is_complained_about_by_file_and_key(
+    chains: Chains, part: str, key: str, value: object
+) -> None:
+    chains.start("odd", job("gpu_hardware", "success"), environ={"SLURMD_NODENAME": "n1"})
+    chains.ended("odd", 1)
+    file = chains.path("odd") / "attempts" / "1.end.json"
+    values = json.loads(file.read_text())
+    values[part][key] = value
+    file.write_text(json.dumps(values))
+    assert f"file 'attempts/1.end.json', key '{part}.{key}': {value!r} makes no sense" in chains.tick()
+    assert not (chains.path("odd") / "attempts" / "2.json").exists()
+
+
 def test_a_clock_that_was_set_back_makes_a_chain_wait_anew_and_says_so_once(chains: Chains) -> None:
     chains.start("early", job("network", "success"), "--interval", "1s")
     chains.ended("early", 1)

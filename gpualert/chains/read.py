@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from gpualert.blame import NodeNameError, check_node
 from gpualert.chains.record import FORMAT, Chain, Ended, Order, Started, Story, Watch
 from gpualert.decide import Attempt, Escalation, RetryPolicy
 from gpualert.errors import GpualertError, UnsafeFileError
@@ -179,10 +180,17 @@ def _limits(raw: Any) -> dict[str, tuple[int, int]]:
     return {str(name): (int(soft), int(hard)) for name, (soft, hard) in dict(raw).items()}
 
 
-def _names_of(raw: Any) -> tuple[str, ...]:
-    if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
+def _node(raw: Any) -> str:
+    try:
+        return check_node(raw, "") if raw else ""
+    except NodeNameError as error:
+        raise ValueError(raw) from error
+
+
+def _nodes(raw: Any) -> tuple[str, ...]:
+    if not isinstance(raw, list):
         raise ValueError(raw)
-    return tuple(raw)
+    return tuple(map(_node, raw))
 
 
 _POLICY: Mapping[str, Callable[[Any], Any]] = {
@@ -205,7 +213,7 @@ _STARTED: Mapping[str, Callable[[Any], Any]] = {
     "pid": int,
     "pid_starttime": _maybe(int),
     "started_at": float,
-    "exclude": _names_of,
+    "exclude": _nodes,
 }
 _ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "status": RunStatus,
@@ -215,7 +223,7 @@ _ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
     "fingerprint": str,
     "run_id": str,
     "node": str,
-    "faulty_node": str,
+    "faulty_node": _node,
     "exited_zero": _flag,
     "sigterm": _flag,
     "progress": _maybe(_flag),
@@ -241,7 +249,7 @@ def _ended(keys: _Keys, number: int) -> Ended:
             delay_s=decision.take("delay_s", float),
             reason=decision.take("reason", str),
             end=decision.take("end", _maybe(ChainEnd)),
-            exclude=decision.take("exclude", _names_of),
+            exclude=decision.take("exclude", _nodes),
         ),
         keys.take("mark", _maybe(float)),
     )
