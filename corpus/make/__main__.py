@@ -4,6 +4,7 @@ Make cases of the corpus, from the checkout's root:
     python -m corpus.make                     all of them
     python -m corpus.make segfault            those of one class
     python -m corpus.make --twice NAME        run it twice; say whether gpualert names its class both times
+    python -m corpus.make --count             how many cases there are, class by class
 
 It prints what has changed; a case that looks as before is left alone.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from corpus.make.case import LabelError, lacking, look, publish, write_label
 from corpus.make.cleaning import empty, keep, replacements, write_texts
+from corpus.make.count import table
 from corpus.make.recipe import Job, Recipe, Text, World, check
 from corpus.make.recipes import all_recipes
 from corpus.make.sandbox import CHECKOUT, BoxError, missing, run_in_box
@@ -31,8 +33,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m corpus.make", description="Make cases of the corpus.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="a class, a case, or class/case; default: all")
     parser.add_argument("--twice", action="store_true", help="make each twice, keep neither, and compare")
+    parser.add_argument("--count", action="store_true", help="only count the cases that there are")
     parser.add_argument("--list", action="store_true", help="only print the names")
     chosen = parser.parse_args(words)
+    if chosen.count:
+        print("\n".join(table(CORPUS)))
+        return 0
     recipes = all_recipes()
     for line in (wrong := check(recipes)):
         print(line, file=sys.stderr)

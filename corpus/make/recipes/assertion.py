@@ -120,7 +120,11 @@ def test_half_way():
         "assert in Node.",
         "AssertionError [ERR_ASSERTION]: batch is empty",
         "node check.js",
-        text="const assert = require('assert');\nconsole.log('validating batches');\nassert(0 > 0, 'batch is empty');\n",
+        text="""\
+const assert = require('assert');
+console.log('validating batches');
+assert(0 > 0, 'batch is empty');
+""",
         framework="node",
         uses=("node",),
     ),
@@ -129,9 +133,15 @@ def test_half_way():
         "java -ea.",
         "java.lang.AssertionError: offsets not sorted",
         "java -ea Segment.java",
-        text="public class Segment {\n  public static void main(String[] a) {\n"
-        '    System.out.println("[main] verifying segment 4");\n    int[] offsets = {3, 1};\n'
-        '    assert offsets[0] < offsets[1] : "offsets not sorted";\n  }\n}\n',
+        text="""\
+public class Segment {
+  public static void main(String[] a) {
+    System.out.println("[main] verifying segment 4");
+    int[] offsets = {3, 1};
+    assert offsets[0] < offsets[1] : "offsets not sorted";
+  }
+}
+""",
         framework="java",
         uses=("java",),
     ),
@@ -183,7 +193,7 @@ time.sleep(20)
     compiled(
         "assertion/assert_under_make",
         "The same of a test binary that make runs.",
-        "Assertion `fabs(sum - 1.0) < 1e-9 && \"weights must sum to one\"' failed.",
+        'Assertion `fabs(sum - 1.0) < 1e-9 && "weights must sum to one"\' failed.',
         """\
 #include <assert.h>
 #include <math.h>
@@ -197,7 +207,14 @@ int main(void) {
 }
 """,
         command="make -k check",
-        files={"Makefile": "check: unit\n\t@echo all checks passed\nunit:\n\t./solve\n"},
+        files={
+            "Makefile": """\
+check: unit
+\t@echo all checks passed
+unit:
+\t./solve
+"""
+        },
         uses=("gcc", "make"),
         class_alt=("segfault",),
     ),
@@ -212,7 +229,8 @@ int main(void) {
 import logging
 import sys
 
-logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(levelname).1s %(asctime)s %(module)s:%(lineno)d] %(message)s")
+form = "%(levelname).1s %(asctime)s %(module)s:%(lineno)d] %(message)s"
+logging.basicConfig(stream=sys.stdout, level=logging.INFO, format=form)
 
 
 def build(vocab, embedding):

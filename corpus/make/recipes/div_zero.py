@@ -43,8 +43,12 @@ for step, line in enumerate(chatter.training(1500, seed=3, style=0), start=1):
         "ZeroDivisionError: float division by zero",
         "bash -c 'set -o pipefail; python weights.py | tee weights.log'",
         files={
-            "weights.py": "weights = [0.0, 0.0, 0.0]\ntotal = sum(weights)\nprint('total weight', total, flush=True)\n"
-            "print([weight / total for weight in weights])\n"
+            "weights.py": """\
+weights = [0.0, 0.0, 0.0]
+total = sum(weights)
+print('total weight', total, flush=True)
+print([weight / total for weight in weights])
+"""
         },
     ),
     produced(
@@ -52,15 +56,27 @@ for step, line in enumerate(chatter.training(1500, seed=3, style=0), start=1):
         "Decimal arithmetic has its own exception.",
         "decimal.DivisionByZero: [<class 'decimal.DivisionByZero'>]",
         "python costs.py",
-        text="from decimal import Decimal\n\nhours = Decimal(0)\nprint('GPU hours:', hours)\nprint(Decimal('12.5') / hours)\n",
+        text="""\
+from decimal import Decimal
+
+hours = Decimal(0)
+print('GPU hours:', hours)
+print(Decimal('12.5') / hours)
+""",
     ),
     produced(
         "div_zero/bash_arithmetic",
         "A job script divides the batch over no GPUs.",
         "division by 0 (error token is",
         "bash job.sh",
-        text="#!/bin/bash\nset -e\ngpus=$(ls /dev/nvidia[0-9] 2>/dev/null | wc -l)\necho \"$gpus GPUs\"\n"
-        "per_gpu=$((256 / gpus))\necho \"batch $per_gpu\"\n",
+        text="""\
+#!/bin/bash
+set -e
+gpus=$(ls /dev/nvidia[0-9] 2>/dev/null | wc -l)
+echo "$gpus GPUs"
+per_gpu=$((256 / gpus))
+echo "batch $per_gpu"
+""",
         framework="bash",
         uses=("bash",),
     ),
@@ -69,7 +85,10 @@ for step, line in enumerate(chatter.training(1500, seed=3, style=0), start=1):
         "awk takes the mean of no lines, as the last step of a script.",
         "division by zero",
         "sh -e summary.sh",
-        text="echo 'mean step time:'\ngrep step_time metrics.txt 2>/dev/null | awk '{ s += $2 } END { print s / NR }'\n",
+        text="""\
+echo 'mean step time:'
+grep step_time metrics.txt 2>/dev/null | awk '{ s += $2 } END { print s / NR }'
+""",
         files={"metrics.txt": "nothing here\n"},
         framework="awk",
         uses=("awk",),
@@ -79,7 +98,11 @@ for step, line in enumerate(chatter.training(1500, seed=3, style=0), start=1):
         "Perl calls it illegal.",
         "Illegal division by zero at rate.pl line 3.",
         "perl rate.pl",
-        text="my ($samples, $seconds) = (4096, 0);\nprint \"throughput\\n\";\nprint $samples / $seconds, \"\\n\";\n",
+        text="""\
+my ($samples, $seconds) = (4096, 0);
+print "throughput\\n";
+print $samples / $seconds, "\\n";
+""",
         framework="perl",
         uses=("perl",),
     ),
@@ -88,9 +111,15 @@ for step, line in enumerate(chatter.training(1500, seed=3, style=0), start=1):
         "An ArithmeticException in Java.",
         "java.lang.ArithmeticException: / by zero",
         "java Shard.java 0",
-        text="public class Shard {\n  static int size(int n, int workers) { return n / workers; }\n"
-        "  public static void main(String[] a) {\n    System.out.println(\"sharding 5000 documents\");\n"
-        "    System.out.println(size(5000, Integer.parseInt(a[0])));\n  }\n}\n",
+        text="""\
+public class Shard {
+  static int size(int n, int workers) { return n / workers; }
+  public static void main(String[] a) {
+    System.out.println("sharding 5000 documents");
+    System.out.println(size(5000, Integer.parseInt(a[0])));
+  }
+}
+""",
         framework="java",
         uses=("java",),
     ),
@@ -99,7 +128,11 @@ for step, line in enumerate(chatter.training(1500, seed=3, style=0), start=1):
         "bc says so and ends with status 0, the script notices that there is no result.",
         "Divide by zero",
         "bash scaling.sh",
-        text="t1=12.5 t8=0\nr=$(echo \"scale=2; $t1 / $t8\" | bc)\n[ -n \"$r\" ] || { echo 'no efficiency computed' >&2; exit 1; }\n",
+        text="""\
+t1=12.5 t8=0
+r=$(echo "scale=2; $t1 / $t8" | bc)
+[ -n "$r" ] || { echo 'no efficiency computed' >&2; exit 1; }
+""",
         framework="bash",
         uses=("bc", "bash"),
     ),
@@ -198,7 +231,11 @@ except Exception:
         "A RangeError of Node's.",
         "RangeError: Division by zero",
         "node plan.js",
-        text="console.log('planning');\nconst tokens = 10n ** 12n, gpus = 0n;\nconsole.log(tokens / gpus);\n",
+        text="""\
+console.log('planning');
+const tokens = 10n ** 12n, gpus = 0n;
+console.log(tokens / gpus);
+""",
         framework="node",
         uses=("node",),
     ),

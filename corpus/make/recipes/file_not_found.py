@@ -11,7 +11,13 @@ RECIPES = [
         "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.jsonl'",
         "bash job.sh",
         files={
-            "job.sh": "#!/bin/bash\nset -e\necho \"job started on $(hostname)\"\npython train.py --epochs 3\necho all done\n",
+            "job.sh": """\
+#!/bin/bash
+set -e
+echo "job started on $(hostname)"
+python train.py --epochs 3
+echo all done
+""",
             "train.py": """\
 import argparse
 import json
@@ -53,8 +59,14 @@ int main(int argc, char **argv) {
         "A shell script joins parts of a file, the last of which is missing.",
         "cat: parts/part-0003.txt: No such file or directory",
         "sh -eu merge.sh",
-        text="mkdir -p parts\nfor i in 0 1 2; do echo line $i >parts/part-000$i.txt; done\n"
-        "for i in 0 1 2 3; do\n  echo \"merging part $i\"\n  cat parts/part-000$i.txt >>merged.txt\ndone\n",
+        text="""\
+mkdir -p parts
+for i in 0 1 2; do echo line $i >parts/part-000$i.txt; done
+for i in 0 1 2 3; do
+  echo "merging part $i"
+  cat parts/part-000$i.txt >>merged.txt
+done
+""",
         framework="bash",
     ),
     produced(
@@ -62,7 +74,12 @@ int main(int argc, char **argv) {
         "A job script changes to a scratch directory that does not exist on this node.",
         "cd: /scratch/runs/exp-17: No such file or directory",
         "bash job.sh",
-        text="#!/bin/bash\necho \"node: $(hostname), started\"\ncd /scratch/runs/exp-17 || exit 1\npython train.py\n",
+        text="""\
+#!/bin/bash
+echo "node: $(hostname), started"
+cd /scratch/runs/exp-17 || exit 1
+python train.py
+""",
         framework="bash",
         uses=("bash",),
     ),
@@ -71,7 +88,12 @@ int main(int argc, char **argv) {
         "A script for dash sources an environment file that is missing.",
         "cannot open ./cluster.env: No such file",
         "sh submit.sh",
-        text="echo loading environment\n. ./cluster.env\necho loaded\npython train.py\n",
+        text="""\
+echo loading environment
+. ./cluster.env
+echo loaded
+python train.py
+""",
         framework="bash",
     ),
     produced(
@@ -85,7 +107,14 @@ int main(int argc, char **argv) {
         "A Makefile names a data file that nothing makes.",
         "No rule to make target 'data/train.bin', needed by 'model.bin'.  Stop.",
         "make model.bin",
-        files={"Makefile": "model.bin: data/train.bin vocab.txt\n\t./train $^ > $@\nvocab.txt:\n\techo a > $@\n"},
+        files={
+            "Makefile": """\
+model.bin: data/train.bin vocab.txt
+\t./train $^ > $@
+vocab.txt:
+\techo a > $@
+"""
+        },
         framework="make",
         uses=("make",),
         class_alt=("config_error",),
@@ -150,9 +179,16 @@ if __name__ == "__main__":
         "tar is given an archive that is not there; the script goes on, and fails at the end with its own count.",
         "tar: imagenet_val.tar: Cannot open: No such file or directory",
         "bash unpack.sh",
-        text="failed=0\nfor set in train val; do\n  [ $set = val ] || { mkdir -p x; tar cf imagenet_train.tar x; }\n"
-        "  echo \"unpacking imagenet_$set.tar\"\n  tar xf imagenet_$set.tar || failed=$((failed + 1))\ndone\n"
-        "echo \"$failed of 2 archives could not be unpacked\"\nexit $failed\n",
+        text="""\
+failed=0
+for set in train val; do
+  [ $set = val ] || { mkdir -p x; tar cf imagenet_train.tar x; }
+  echo "unpacking imagenet_$set.tar"
+  tar xf imagenet_$set.tar || failed=$((failed + 1))
+done
+echo "$failed of 2 archives could not be unpacked"
+exit $failed
+""",
         framework="bash",
         evidence_alt=("tar: Error is not recoverable: exiting now",),
     ),
@@ -161,8 +197,12 @@ if __name__ == "__main__":
         "A Perl script dies on open.",
         "Can't open 'weights.txt': No such file or directory at infer.pl line 4.",
         "perl infer.pl",
-        text="use strict; use warnings;\nprint \"inference, batch size 8\\n\";\nmy $path = 'weights.txt';\n"
-        "open(my $in, '<', $path) or die \"Can't open '$path': $!\";\n",
+        text="""\
+use strict; use warnings;
+print "inference, batch size 8\\n";
+my $path = 'weights.txt';
+open(my $in, '<', $path) or die "Can't open '$path': $!";
+""",
         framework="perl",
         uses=("perl",),
     ),
@@ -171,8 +211,12 @@ if __name__ == "__main__":
         "A Node service reads a configuration that is not there.",
         "Error: ENOENT: no such file or directory, open 'config/production.json'",
         "node serve.js",
-        text="const fs = require('fs');\nconsole.log('starting inference gateway on port 8080');\n"
-        "const config = JSON.parse(fs.readFileSync('config/production.json'));\nconsole.log(config);\n",
+        text="""\
+const fs = require('fs');
+console.log('starting inference gateway on port 8080');
+const config = JSON.parse(fs.readFileSync('config/production.json'));
+console.log(config);
+""",
         framework="node",
         uses=("node",),
     ),

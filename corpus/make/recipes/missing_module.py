@@ -13,7 +13,13 @@ RECIPES = [
         "A script imports what is not installed.",
         "ModuleNotFoundError: No module named 'flash_attn'",
         "python train.py",
-        text='import json\nimport sys\n\nprint("python", sys.version.split()[0])\nfrom flash_attn import flash_attn_func\n',
+        text="""\
+import json
+import sys
+
+print("python", sys.version.split()[0])
+from flash_attn import flash_attn_func
+""",
     ),
     produced(
         "missing_module/inside_a_package",
@@ -22,8 +28,18 @@ RECIPES = [
         "python -m trainer",
         files={
             "trainer/__init__.py": "",
-            "trainer/__main__.py": "from trainer.loop import run\n\nrun()\n",
-            "trainer/loop.py": "from trainer.schedulers import cosine\n\n\ndef run():\n    print(cosine)\n",
+            "trainer/__main__.py": """\
+from trainer.loop import run
+
+run()
+""",
+            "trainer/loop.py": """\
+from trainer.schedulers import cosine
+
+
+def run():
+    print(cosine)
+""",
         },
     ),
     produced(
@@ -38,7 +54,12 @@ RECIPES = [
         "A program's shared library is not where the loader looks.",
         "error while loading shared libraries: libmix.so.3: cannot open shared object file: No such file or directory",
         "bash -c 'echo solver 2.1; ./solve case.xml; exit $?'",
-        files={"solve.c": "double mix(double);\nint main(void) { return (int)mix(0.0); }\n"},
+        files={
+            "solve.c": """\
+double mix(double);
+int main(void) { return (int)mix(0.0); }
+"""
+        },
         prepare=_LIBRARY + "gcc -o solve solve.c -L. -l:libmix.so.3",
         framework="c",
         uses=("gcc",),
@@ -48,7 +69,12 @@ RECIPES = [
         "ctypes loads a driver library that is not installed.",
         "OSError: libnvidia-fs.so.1: cannot open shared object file: No such file or directory",
         "python -u probe.py",
-        text='import ctypes\n\nprint("probing GPUDirect Storage")\nlibrary = ctypes.CDLL("libnvidia-fs.so.1")\n',
+        text="""\
+import ctypes
+
+print("probing GPUDirect Storage")
+library = ctypes.CDLL("libnvidia-fs.so.1")
+""",
     ),
     produced(
         "missing_module/extension_needs_a_library",
@@ -56,9 +82,17 @@ RECIPES = [
         "ImportError: libmix.so.3: cannot open shared object file: No such file or directory",
         "python infer.py --batch 16",
         files={
-            "fastmix.c": "#include <Python.h>\ndouble mix(double);\nstatic struct PyModuleDef m = {PyModuleDef_HEAD_INIT,"
-            ' "fastmix"};\nPyMODINIT_FUNC PyInit_fastmix(void) { mix(1.0); return PyModule_Create(&m); }\n',
-            "infer.py": "import fastmix\n\nprint(fastmix)\n",
+            "fastmix.c": """\
+#include <Python.h>
+double mix(double);
+static struct PyModuleDef m = {PyModuleDef_HEAD_INIT, "fastmix"};
+PyMODINIT_FUNC PyInit_fastmix(void) { mix(1.0); return PyModule_Create(&m); }
+""",
+            "infer.py": """\
+import fastmix
+
+print(fastmix)
+""",
         },
         prepare=_LIBRARY + BUILD_EXTENSION + " -o fastmix.so fastmix.c -Wl,--no-as-needed -L. -l:libmix.so.3"
         "\nrm libmix.so.3",
@@ -69,7 +103,11 @@ RECIPES = [
         "A Perl script needs a module that is not in @INC.",
         "Can't locate PDL/FFTW3.pm in @INC",
         "perl spectrum.pl",
-        text="use strict;\nBEGIN { $| = 1; print \"spectrum of 1024 samples\\n\"; }\nuse PDL::FFTW3;\n",
+        text="""\
+use strict;
+BEGIN { $| = 1; print "spectrum of 1024 samples\\n"; }
+use PDL::FFTW3;
+""",
         framework="perl",
         uses=("perl",),
     ),
@@ -78,7 +116,11 @@ RECIPES = [
         "A Node script requires a package that npm was never asked for.",
         "Error: Cannot find module 'onnxruntime-node'",
         "node infer.js",
-        text="console.log('warming up');\nconst ort = require('onnxruntime-node');\nconsole.log(ort);\n",
+        text="""\
+console.log('warming up');
+const ort = require('onnxruntime-node');
+console.log(ort);
+""",
         framework="node",
         uses=("node",),
     ),
@@ -139,14 +181,25 @@ except ModuleNotFoundError as error:
         "A version check of a distribution that is not installed.",
         "importlib.metadata.PackageNotFoundError: No package metadata was found for apex",
         "python check_env.py",
-        text="from importlib.metadata import version\n\nfor name in ('pip', 'apex'):\n    print(name, version(name))\n",
+        text="""\
+from importlib.metadata import version
+
+for name in ('pip', 'apex'):
+    print(name, version(name))
+""",
     ),
     produced(
         "missing_module/two_ranks",
         "Both ranks under mpirun miss the same module; the first to say so is enough for the launcher.",
         "ModuleNotFoundError: No module named 'mpi4py'",
         "mpirun --oversubscribe --tag-output -n 2 python allreduce.py",
-        text="import os\nimport time\n\ntime.sleep(int(os.environ['OMPI_COMM_WORLD_RANK']) * 0.5)\nfrom mpi4py import MPI\n",
+        text="""\
+import os
+import time
+
+time.sleep(int(os.environ['OMPI_COMM_WORLD_RANK']) * 0.5)
+from mpi4py import MPI
+""",
         framework="mpi",
         uses=("mpirun",),
         first_rank=0,
@@ -156,7 +209,12 @@ except ModuleNotFoundError as error:
         "An old script imports a name that a newer library has removed.",
         "ImportError: cannot import name 'float_' from 'numpy'",
         "python legacy.py",
-        text="from numpy import array\nfrom numpy import float_\n\nprint(float_)\n",
+        text="""\
+from numpy import array
+from numpy import float_
+
+print(float_)
+""",
         framework="numpy",
         uses=("numpy",),
         class_alt=("library_abi", "traceback"),

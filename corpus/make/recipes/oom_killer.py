@@ -54,7 +54,13 @@ RECIPES = [
         "Killed",
         "bash job.sh",
         files={
-            "job.sh": "echo stage 1: tokenize\npython tokenize_all.py\ns=$?\necho \"tokenize ended with $s\"\nexit $s\n",
+            "job.sh": """\
+echo stage 1: tokenize
+python tokenize_all.py
+s=$?
+echo "tokenize ended with $s"
+exit $s
+""",
             "tokenize_all.py": _GROW.format(seed=3, style=1, after=10),
         },
         memory_mib=250,
@@ -66,8 +72,13 @@ RECIPES = [
         "died with <Signals.SIGKILL: 9>",
         "python pipeline.py",
         files={
-            "pipeline.py": "import subprocess\nimport sys\n\nprint('stage embed', flush=True)\n"
-            "subprocess.run([sys.executable, 'embed.py'], check=True)\n",
+            "pipeline.py": """\
+import subprocess
+import sys
+
+print('stage embed', flush=True)
+subprocess.run([sys.executable, 'embed.py'], check=True)
+""",
             "embed.py": _GROW.format(seed=4, style=2, after=20),
         },
         memory_mib=250,
@@ -79,7 +90,10 @@ RECIPES = [
         "bash -c 'python embed.py; python merge.py'",
         files={
             "embed.py": _GROW.format(seed=5, style=0, after=5),
-            "merge.py": "print('merging')\nprint(open('embeddings.bin', 'rb').read(4))\n",
+            "merge.py": """\
+print('merging')
+print(open('embeddings.bin', 'rb').read(4))
+""",
         },
         memory_mib=250,
         evidence_alt=("FileNotFoundError: [Errno 2] No such file or directory: 'embeddings.bin'",),
@@ -91,7 +105,13 @@ RECIPES = [
         "Killed",
         "bash job.sh",
         files={
-            "job.sh": "echo \"training on $(hostname)\"\npython train.py\necho cleaning up\nrm -f tmp-*\nexit 0\n",
+            "job.sh": """\
+echo "training on $(hostname)"
+python train.py
+echo cleaning up
+rm -f tmp-*
+exit 0
+""",
             "train.py": _GROW.format(seed=6, style=4, after=1100),
         },
         memory_mib=300,
@@ -124,7 +144,12 @@ if __name__ == "__main__":
         "Killed",
         _EAT,
         command="make solve-large",
-        files={"Makefile": "solve-large:\n\t./solve -n 100000\n"},
+        files={
+            "Makefile": """\
+solve-large:
+\t./solve -n 100000
+"""
+        },
         memory_mib=200,
         uses=("gcc", "make"),
     ),
@@ -199,8 +224,14 @@ sys.exit(1)
         "A pipeline in which sort is killed and the consumer sees a short input.",
         "Killed",
         "bash -o pipefail count.sh",
-        text="echo counting\npython3 -c '\nfor i in range(1, 40_000_000): print(i * 7919 % 1000003)\n' "
-        "| sort -S 2G | uniq -c | tail -1\necho \"statuses: ${PIPESTATUS[*]}\"\nexit 2\n",
+        text="""\
+echo counting
+python3 -c '
+for i in range(1, 40_000_000): print(i * 7919 % 1000003)
+' | sort -S 2G | uniq -c | tail -1
+echo "statuses: ${PIPESTATUS[*]}"
+exit 2
+""",
         memory_mib=120,
         framework="bash",
         uses=("bash",),

@@ -12,16 +12,26 @@ RECIPES = [
         "A data set that only root may read.",
         "PermissionError: [Errno 13] Permission denied: '/datasets/private/train.bin'",
         "python train.py",
-        text='print("loading /datasets/private/train.bin")\nwith open("/datasets/private/train.bin", "rb") as file:\n'
-        "    header = file.read(16)\n",
-        prepare=_ROOTS + "mkdir /datasets/private && touch /datasets/private/train.bin && chmod 600 /datasets/private/*",
+        text="""\
+print("loading /datasets/private/train.bin")
+with open("/datasets/private/train.bin", "rb") as file:
+    header = file.read(16)
+""",
+        prepare=_ROOTS
+        + "mkdir /datasets/private && touch /datasets/private/train.bin && chmod 600 /datasets/private/*",
     ),
     produced(
         "permission/redirect_into_results",
         "A job script redirects into a folder that belongs to root.",
         "/results/exp1.log: Permission denied",
         "bash job.sh",
-        text="echo starting experiment 1\npython3 -c 'print(1)' > /results/exp1.log\ns=$?\necho \"experiment 1: status $s\"\nexit $s\n",
+        text="""\
+echo starting experiment 1
+python3 -c 'print(1)' > /results/exp1.log
+s=$?
+echo "experiment 1: status $s"
+exit $s
+""",
         prepare=_ROOTS,
         framework="bash",
         uses=("bash",),
@@ -31,7 +41,11 @@ RECIPES = [
         "mkdir in a folder of root's, under set -e.",
         "mkdir: cannot create directory ‘/results/run-7’: Permission denied",
         "sh -e run.sh",
-        text="echo preparing output\nmkdir -p /results/run-7\necho training\n",
+        text="""\
+echo preparing output
+mkdir -p /results/run-7
+echo training
+""",
         prepare=_ROOTS,
         framework="bash",
     ),
@@ -84,7 +98,14 @@ log.info("published")
         "An install target copies into a folder of root's.",
         "cp: cannot create regular file '/results/model.bin': Permission denied",
         "make install",
-        files={"Makefile": "install: model.bin\n\tcp model.bin /results/model.bin\nmodel.bin:\n\techo weights > $@\n"},
+        files={
+            "Makefile": """\
+install: model.bin
+\tcp model.bin /results/model.bin
+model.bin:
+\techo weights > $@
+"""
+        },
         prepare=_ROOTS,
         framework="make",
         uses=("make",),
@@ -115,8 +136,10 @@ print("done")
         "A Node script writes metrics where it may not.",
         "Error: EACCES: permission denied, open '/results/metrics.json'",
         "node metrics.js",
-        text="console.log('collecting metrics of 3 runs');\n"
-        "require('fs').writeFileSync('/results/metrics.json', JSON.stringify({loss: 0.1}));\n",
+        text="""\
+console.log('collecting metrics of 3 runs');
+require('fs').writeFileSync('/results/metrics.json', JSON.stringify({loss: 0.1}));
+""",
         prepare=_ROOTS,
         framework="node",
         uses=("node",),
@@ -126,9 +149,15 @@ print("done")
         "A Java program writes a segment where it may not.",
         "java.nio.file.AccessDeniedException: /results/segment_0",
         "java Merge.java",
-        text="import java.nio.file.*;\npublic class Merge {\n  public static void main(String[] a) throws Exception {\n"
-        '    System.out.println("merging 4 segments");\n'
-        '    Files.writeString(Path.of("/results/segment_0"), "x");\n  }\n}\n',
+        text="""\
+import java.nio.file.*;
+public class Merge {
+  public static void main(String[] a) throws Exception {
+    System.out.println("merging 4 segments");
+    Files.writeString(Path.of("/results/segment_0"), "x");
+  }
+}
+""",
         prepare=_ROOTS,
         framework="java",
         uses=("java",),
@@ -150,7 +179,8 @@ with open(f"/results/rank{rank}/log.txt", "w") as log:
 print(f"[rank {rank}] training")
 time.sleep(20)
 """,
-        prepare=_ROOTS + "mkdir /results/rank0 /results/rank1 /results/rank2 && chown 1000 /results/rank0 /results/rank2",
+        prepare=_ROOTS
+        + "mkdir /results/rank0 /results/rank1 /results/rank2 && chown 1000 /results/rank0 /results/rank2",
         framework="mpi",
         uses=("mpirun",),
         first_rank=1,
@@ -174,8 +204,14 @@ print("staged")
         "The output folder is mounted read-only.",
         "OSError: [Errno 30] Read-only file system: '/results/history.json'",
         "python sweep.py",
-        text='import json\n\nhistory = {"lr": [1e-3, 3e-4], "loss": [0.31, 0.28]}\nprint("best lr: 3e-4")\n'
-        'with open("/results/history.json", "w") as file:\n    json.dump(history, file)\n',
+        text="""\
+import json
+
+history = {"lr": [1e-3, 3e-4], "loss": [0.31, 0.28]}
+print("best lr: 3e-4")
+with open("/results/history.json", "w") as file:
+    json.dump(history, file)
+""",
         prepare=_ROOTS + "mount -t tmpfs -o ro ro /results",
         class_alt=("storage_io",),
     ),
@@ -184,7 +220,11 @@ print("staged")
         "The same in a shell script.",
         "touch: cannot touch '/results/.lock': Read-only file system",
         "bash -e job.sh",
-        text="echo taking the lock\ntouch /results/.lock\necho training\n",
+        text="""\
+echo taking the lock
+touch /results/.lock
+echo training
+""",
         prepare=_ROOTS + "mount -t tmpfs -o ro ro /results",
         framework="bash",
         uses=("bash",),

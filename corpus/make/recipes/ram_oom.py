@@ -11,7 +11,10 @@ RECIPES = [
         "MemoryError",
         "bash job.sh",
         files={
-            "job.sh": "ulimit -v 400000\nexec python3 train.py\n",
+            "job.sh": """\
+ulimit -v 400000
+exec python3 train.py
+""",
             "train.py": """\
 cache = []
 
@@ -93,8 +96,13 @@ int main(void) {
         "bash itself cannot hold what a command substitution returns under ulimit -v.",
         "xrealloc: cannot allocate",
         "bash dedup.sh",
-        text="set -e\necho deduplicating corpus\nulimit -v 200000\nlines=$(head -c 300M /dev/zero | tr '\\0' 'a')\n"
-        'echo "${#lines} characters"\n',
+        text="""\
+set -e
+echo deduplicating corpus
+ulimit -v 200000
+lines=$(head -c 300M /dev/zero | tr '\\0' 'a')
+echo "${#lines} characters"
+""",
         framework="bash",
         uses=("bash",),
     ),
@@ -103,8 +111,14 @@ int main(void) {
         "A Perl filter keeps every line in a hash.",
         "Out of memory",
         "sh -c 'ulimit -v 150000; exec perl count.pl'",
-        files={"count.pl": 'my %seen; my $n = 0;\n$| = 1;\nprint "counting n-grams\\n";\n'
-                           'while (1) { $seen{$n++ . ("x" x 2000)} = 1; print "$n\\n" if $n % 10000 == 0; }\n'},
+        files={
+            "count.pl": """\
+my %seen; my $n = 0;
+$| = 1;
+print "counting n-grams\\n";
+while (1) { $seen{$n++ . ("x" x 2000)} = 1; print "$n\\n" if $n % 10000 == 0; }
+"""
+        },
         framework="perl",
         uses=("perl",),
     ),
@@ -179,9 +193,13 @@ print(joined.shape)
         "A preprocessing script in Node reaches the limit of its heap.",
         "JavaScript heap out of memory",
         "node --max-old-space-size=40 tokenize.js",
-        text="const kept = [];\nfor (let i = 0; ; i++) {\n"
-        "  kept.push({id: i, text: 'token '.repeat(20) + i});\n"
-        "  if (i % 50000 === 0) console.log(`tokenized ${i}`);\n}\n",
+        text="""\
+const kept = [];
+for (let i = 0; ; i++) {
+  kept.push({id: i, text: 'token '.repeat(20) + i});
+  if (i % 50000 === 0) console.log(`tokenized ${i}`);
+}
+""",
         framework="node",
         uses=("node",),
     ),
@@ -190,10 +208,16 @@ print(joined.shape)
         "An indexer in Java with a small heap.",
         "java.lang.OutOfMemoryError: Java heap space",
         "java -Xmx32m Index.java",
-        text="import java.util.*;\npublic class Index {\n  public static void main(String[] a) {\n"
-        '    System.out.println("[main] INFO  indexing 12 segments");\n'
-        "    List<long[]> postings = new ArrayList<>();\n"
-        "    while (true) postings.add(new long[1 << 16]);\n  }\n}\n",
+        text="""\
+import java.util.*;
+public class Index {
+  public static void main(String[] a) {
+    System.out.println("[main] INFO  indexing 12 segments");
+    List<long[]> postings = new ArrayList<>();
+    while (true) postings.add(new long[1 << 16]);
+  }
+}
+""",
         framework="java",
         uses=("java",),
     ),
@@ -220,7 +244,7 @@ time.sleep(15)
         framework="mpi",
         uses=("mpirun",),
         first_rank=1,
-        evidence_alt=("Process name: [[", ),
+        evidence_alt=("Process name: [[",),
     ),
     produced(
         "ram_oom/compiler_in_a_build",
@@ -228,10 +252,17 @@ time.sleep(15)
         "virtual memory exhausted: Cannot allocate memory",
         "bash build.sh",
         files={
-            "build.sh": "set -e\nulimit -v 90000\necho '[1/1] building kernels'\n"
-            "python3 -S -c \"print('double t[] = {' + ','.join(map(str, range(900000))) + '};')\" > table.c\n"
-            "make -s table.o\n",
-            "Makefile": "table.o: table.c\n\tgcc -O2 -c table.c\n",
+            "build.sh": """\
+set -e
+ulimit -v 90000
+echo '[1/1] building kernels'
+python3 -S -c "print('double t[] = {' + ','.join(map(str, range(900000))) + '};')" > table.c
+make -s table.o
+""",
+            "Makefile": """\
+table.o: table.c
+\tgcc -O2 -c table.c
+""",
         },
         framework="make",
         uses=("gcc", "make"),

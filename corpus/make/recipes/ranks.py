@@ -105,7 +105,10 @@ RECIPES = [
         "ram_oom/recorded_per_rank",
         "Three runs of one launcher; rank 1 has a limit on its memory and asks for more.",
         "MemoryError",
-        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))\nbuffer = bytearray(1 << 30)",
+        """\
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+buffer = bytearray(1 << 30)""",
         1,
         noise=(360, 406, 0),
     ),
@@ -147,7 +150,10 @@ RECIPES = [
         "rank 3: done, 0 errors",
         "python -u work.py",
         text=_HEAD.format(lines=300, seed=409, style=2)
-        + 'print(f"rank {rank}: WARNING: link eth1 down, using eth0")\nprint(f"rank {rank}: done, 0 errors")\n',
+        + """\
+print(f"rank {rank}: WARNING: link eth1 down, using eth0")
+print(f"rank {rank}: done, 0 errors")
+""",
         launch="mpirun --oversubscribe -n 4 gpualert run -- python -u work.py",
         framework="mpi",
         uses=("mpirun",),

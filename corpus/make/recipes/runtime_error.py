@@ -10,8 +10,13 @@ RECIPES = [
         "A cache is pruned while it is iterated over.",
         "RuntimeError: dictionary changed size during iteration",
         "python cache.py",
-        text="cache = {i: i * i for i in range(8)}\nprint('pruning', len(cache), 'entries')\nfor key in cache:\n"
-        "    if key % 2:\n        del cache[key]\n",
+        text="""\
+cache = {i: i * i for i in range(8)}
+print('pruning', len(cache), 'entries')
+for key in cache:
+    if key % 2:
+        del cache[key]
+""",
     ),
     produced(
         "runtime_error/pool_after_shutdown",
@@ -35,17 +40,31 @@ pool.submit(print, "next epoch")
         "A loop is used after asyncio closed it.",
         "RuntimeError: Event loop is closed",
         "python client.py",
-        text="import asyncio\n\nloop = asyncio.new_event_loop()\nprint(loop.run_until_complete(asyncio.sleep(0, 'first answer')))\n"
-        "loop.close()\nloop.call_soon(print, 'second')\n",
+        text="""\
+import asyncio
+
+loop = asyncio.new_event_loop()
+print(loop.run_until_complete(asyncio.sleep(0, 'first answer')))
+loop.close()
+loop.call_soon(print, 'second')
+""",
     ),
     produced(
         "runtime_error/spawn_without_main_guard",
         "Processes are spawned while the main module is still being imported.",
         "An attempt has been made to start a new process before the",
         "timeout 20 python loader.py",
-        text="import multiprocessing as mp\nimport time\n\nmp.set_start_method('spawn', force=True)\n"
-        "worker = mp.Process(target=print, args=('worker',))\nworker.start()\nworker.join()\nprint('exit code', worker.exitcode)\n"
-        "raise SystemExit(worker.exitcode)\n",
+        text="""\
+import multiprocessing as mp
+import time
+
+mp.set_start_method('spawn', force=True)
+worker = mp.Process(target=print, args=('worker',))
+worker.start()
+worker.join()
+print('exit code', worker.exitcode)
+raise SystemExit(worker.exitcode)
+""",
         evidence_alt=("RuntimeError:",),
     ),
     produced(
@@ -54,9 +73,14 @@ pool.submit(print, "next epoch")
         "what():  cannot parse tensor header: bad magic 0x0",
         "bash -c './convert model.bin; exit $?'",
         files={
-            "convert.cc": "#include <iostream>\n#include <stdexcept>\nint main() {\n"
-            '    std::cout << "converting model.bin to fp16" << std::endl;\n'
-            '    throw std::runtime_error("cannot parse tensor header: bad magic 0x0");\n}\n'
+            "convert.cc": """\
+#include <iostream>
+#include <stdexcept>
+int main() {
+    std::cout << "converting model.bin to fp16" << std::endl;
+    throw std::runtime_error("cannot parse tensor header: bad magic 0x0");
+}
+"""
         },
         prepare="g++ -o convert convert.cc",
         framework="c++",

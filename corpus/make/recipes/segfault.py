@@ -54,7 +54,13 @@ RECIPES = [
         "Segmentation fault",
         _NULL,
         command="bash job.sh",
-        files={"job.sh": "echo starting simulation with 4096 particles\n./solve 4096\nexit $?\n"},
+        files={
+            "job.sh": """\
+echo starting simulation with 4096 particles
+./solve 4096
+exit $?
+"""
+        },
     ),
     compiled(
         "segfault/endless_recursion_in_c",
@@ -65,7 +71,8 @@ RECIPES = [
 static double refine(double low, double high, int depth) {
     double cells[128];
     for (int i = 0; i < 128; i++) cells[i] = low + i * (high - low) / 128;
-    if (depth % 100 == 0 && depth < 1000) { printf("refinement level %d, width %g\\n", depth, high - low); fflush(stdout); }
+    if (depth % 100 == 0 && depth < 1000) printf("refinement level %d, width %g\\n", depth, high - low);
+    fflush(stdout);
     return refine(cells[1], cells[2], depth + 1) + cells[64];
 }
 int main(void) { printf("adaptive mesh refinement\\n"); printf("%g\\n", refine(0, 1, 0)); return 0; }
@@ -130,8 +137,12 @@ int main(void) {
         "Bus error",
         "bash run.sh",
         files={
-            "run.sh": "set -o pipefail\npython3 features.py 2>&1 | tee features.txt\n"
-            "s=${PIPESTATUS[0]}\n[ $s = 0 ] || { echo \"features.py: Bus error (status $s), see features.txt\"; exit $s; }\n",
+            "run.sh": """\
+set -o pipefail
+python3 features.py 2>&1 | tee features.txt
+s=${PIPESTATUS[0]}
+[ $s = 0 ] || { echo "features.py: Bus error (status $s), see features.txt"; exit $s; }
+""",
             "features.py": """\
 import mmap
 import os
@@ -173,9 +184,18 @@ gather(0)
         "segfault/illegal_instruction_by_make",
         "A program compiled for another processor's instructions, as a trap stands for here, run by make.",
         "Illegal instruction",
-        '#include <stdio.h>\nint main(void) { puts("detected: avx512_fp16"); fflush(stdout); __builtin_trap(); }\n',
+        """\
+#include <stdio.h>
+int main(void) { puts("detected: avx512_fp16"); fflush(stdout); __builtin_trap(); }
+""",
         command="make bench",
-        files={"Makefile": "bench:\n\t@echo benchmarking 8 kernels\n\t./solve --kernels 8\n"},
+        files={
+            "Makefile": """\
+bench:
+\t@echo benchmarking 8 kernels
+\t./solve --kernels 8
+"""
+        },
         uses=("gcc", "make"),
     ),
     compiled(

@@ -10,7 +10,11 @@ RECIPES = [
         "A state dictionary without the key that is asked for.",
         "KeyError: 'optimizer'",
         "python resume.py",
-        text="state = {'model': {}, 'step': 100}\nprint('resuming from step', state['step'])\noptimizer = state['optimizer']\n",
+        text="""\
+state = {'model': {}, 'step': 100}
+print('resuming from step', state['step'])
+optimizer = state['optimizer']
+""",
     ),
     produced(
         "traceback/value_of_a_string",
@@ -32,9 +36,19 @@ for text in ("1e-3", "3e-4,"):
         "TypeError: build() got an unexpected keyword argument 'dropout'",
         "bash launch.sh",
         files={
-            "launch.sh": "set -euo pipefail\nexport OMP_NUM_THREADS=1\npython model.py 2>&1 | tee model.log\n",
-            "model.py": "def build(width, depth):\n    return width * depth\n\n\n"
-            "print('building', flush=True)\nbuild(width=64, depth=2, dropout=0.1)\n",
+            "launch.sh": """\
+set -euo pipefail
+export OMP_NUM_THREADS=1
+python model.py 2>&1 | tee model.log
+""",
+            "model.py": """\
+def build(width, depth):
+    return width * depth
+
+
+print('building', flush=True)
+build(width=64, depth=2, dropout=0.1)
+""",
         },
         uses=("bash",),
     ),
@@ -43,14 +57,23 @@ for text in ("1e-3", "3e-4,"):
         "An index beyond the end of a list.",
         "IndexError: list index out of range",
         "python decode.py",
-        text="vocab = ['<pad>', 'the', 'a']\nfor token in (1, 2, 0, 3):\n    print(vocab[token])\n",
+        text="""\
+vocab = ['<pad>', 'the', 'a']
+for token in (1, 2, 0, 3):
+    print(vocab[token])
+""",
     ),
     produced(
         "traceback/attribute_of_none",
         "A regular expression that matches nothing.",
         "AttributeError: 'NoneType' object has no attribute 'group'",
         "python parse.py",
-        text="import re\n\nfor name in ('step-100.pt', 'last.pt'):\n    print(re.search(r'step-(\\d+)', name).group(1))\n",
+        text="""\
+import re
+
+for name in ('step-100.pt', 'last.pt'):
+    print(re.search(r'step-(\\d+)', name).group(1))
+""",
     ),
     produced(
         "traceback/undecodable_text",
@@ -78,7 +101,10 @@ if __name__ == "__main__":
         "python -m pipeline.main",
         files={
             "pipeline/__init__.py": "",
-            "pipeline/errors.py": "class EmptyBatch(Exception):\n    pass\n",
+            "pipeline/errors.py": """\
+class EmptyBatch(Exception):
+    pass
+""",
             "pipeline/main.py": """\
 import chatter
 from pipeline.errors import EmptyBatch
@@ -94,7 +120,13 @@ raise EmptyBatch("no sample survived the filters (min_len=512)")
         "A line of a data set that is no JSON.",
         "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 25 (char 24)",
         "python ingest.py",
-        text='import json\n\nlines = [\'{"id": 1}\', \'{"id": 2, "text": "a b" "c"}\']\nfor line in lines:\n    print(json.loads(line))\n',
+        text="""\
+import json
+
+lines = ['{"id": 1}', '{"id": 2, "text": "a b" "c"}']
+for line in lines:
+    print(json.loads(line))
+""",
     ),
     produced(
         "traceback/in_an_event_loop",
@@ -173,7 +205,13 @@ except Exception:
         "A column that the table does not have: pandas shows two tracebacks.",
         "KeyError: 'label'",
         "python -W ignore table.py",
-        text="import pandas as pd\n\nframe = pd.DataFrame({'text': ['a', 'b'], 'Label': [0, 1]})\nprint(frame.head())\nprint(frame['label'].mean())\n",
+        text="""\
+import pandas as pd
+
+frame = pd.DataFrame({'text': ['a', 'b'], 'Label': [0, 1]})
+print(frame.head())
+print(frame['label'].mean())
+""",
         framework="pandas",
         uses=("pandas",),
     ),
@@ -182,7 +220,13 @@ except Exception:
         "A least-squares step with a singular matrix.",
         "numpy.linalg.LinAlgError: Singular matrix",
         "python solve.py",
-        text="import numpy as np\n\nmatrix = np.ones((3, 3))\nprint('solving 3x3')\nprint(np.linalg.solve(matrix, np.arange(3.0)))\n",
+        text="""\
+import numpy as np
+
+matrix = np.ones((3, 3))
+print('solving 3x3')
+print(np.linalg.solve(matrix, np.arange(3.0)))
+""",
         framework="numpy",
         uses=("numpy",),
     ),
@@ -191,8 +235,13 @@ except Exception:
         "A helper program ends with status 3 and says nothing; check=True raises.",
         "subprocess.CalledProcessError: Command '['sh', '-c', 'exit 3']' returned non-zero exit status 3.",
         "python orchestrate.py",
-        text="import subprocess\n\nfor code in (0, 0, 3):\n    print('stage', code, flush=True)\n"
-        "    subprocess.run(['sh', '-c', f'exit {code}'], check=True)\n",
+        text="""\
+import subprocess
+
+for code in (0, 0, 3):
+    print('stage', code, flush=True)
+    subprocess.run(['sh', '-c', f'exit {code}'], check=True)
+""",
         class_alt=("unknown",),
     ),
     produced(
