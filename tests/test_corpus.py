@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import os
 import pwd
 import re
 import socket
+import subprocess
 import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from rundirs import RunBuilder
 
 from gpualert.evaluate.cases import Case, read_cases
 from gpualert.evaluate.scoring import same_line
-from gpualert.model import Action
+from gpualert.model import Action, Capture
 from gpualert.rules import load_rules
+from gpualert.rundir import read_run
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 _KEYS = {"id", "class", "action", "origin", "how", "licence"}
@@ -148,3 +153,94 @@ def test_there_are_as_many_cases_as_are_promised() -> None:
 @pytest.mark.parametrize("folder", sorted({path.name for path in CORPUS.iterdir() if path.is_dir()} - {"make"}))
 def test_a_class_of_the_corpus_is_one_of_the_rules(folder: str) -> None:
     assert folder in _CLASSES
+
+
+def workshop(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m corpus.make`, as a person would in the checkout."""
+    command = [sys.executable, "-m", "corpus.make", *words]
+    return subprocess.run(command, cwd=CORPUS.parent, capture_output=True, text=True, check=False)
+
+
+def test_every_case_can_be_made_again() -> None:
+    assert set(cases()) - set(workshop("--list").stdout.split()) == set()
+
+
+def test_a_name_that_no_recipe_has_is_refused() -> None:
+    told = workshop("no_such_case")
+    assert (told.returncode, told.stderr.strip()) == (2, "no case is called no_such_case")
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(
+    "name", ["segfault/null_pointer_in_c", "network/self_signed_certificate", "oom_killer/exit_zero"]
+)
+def test_a_case_made_twice_is_the_same_failure_twice(name: str) -> None:
+    if os.geteuid() != 0 or sys.prefix == sys.base_prefix:
+        pytest.skip("a box for a job takes root, and a virtual environment")
+    told = workshop("--twice", name)
+    if "not installed" in told.stderr:
+        pytest.skip(told.stderr.strip())
+    assert told.stdout.splitlines()[0] == f"{name}: reached twice", told.stderr
+
+
+@pytest.fixture
+def recipe(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the workshop's module of that name."""
+    monkeypatch.syspath_prepend(CORPUS.parent)
+    return importlib.import_module("corpus.make.recipe")
+
+
+def test_a_case_names_neither_the_machine_nor_the_run_it_was_made_of(
+    recipe: ModuleType, make_run: RunBuilder, tmp_path: Path
+) -> None:
+    cleaning = importlib.import_module("corpus.make.cleaning")
+    log = b"ERROR on buildhost42 in /srv/me/project/train.py (buildhost42-old, run 20261129T145138Z-node03-3f9a1c2e)\n"
+    run = make_run(log=log, start={"host": "buildhost42", "boot_id": "1b2c"}, cwd="/srv/me/project")
+    one = recipe.Recipe("traceback/one", recipe.Job("python train.py"), "by a test")
+    cleaning.keep(run.parent, tmp_path / "case", one, {"/srv/me": "/home/user", "buildhost42": "node01"})
+    found = {path.name: path.read_bytes() for path in (tmp_path / "case").iterdir()}
+    said = re.sub(rb"node01-[0-9a-f]{8}", b"node01-x", found["output.log"])
+    assert said == b"ERROR on node01 in /home/user/project/train.py (buildhost42-old, run 20260101T000000Z-node01-x)\n"
+    assert b"host=node01\n" in found["start"] and b"1b2c" not in found["start"]
+    assert (found["cwd"], set(found)) == (
+        b"/home/user/project\0",
+        {"format", "argv", "cwd", "start", "exit", "output.log"},
+    )
+
+
+def test_an_adopted_stream_becomes_a_log_of_the_case(recipe: ModuleType, make_run: RunBuilder, tmp_path: Path) -> None:
+    cleaning = importlib.import_module("corpus.make.cleaning")
+    (tmp_path / "slurm-7.out").write_bytes(b"of another run\nKeyError: 'a'\nof a later one\n")
+    run = make_run(log=None, start={"stdout": "adopt", "stderr": "adopt", "stdout_start": 15}, exit={"stdout_end": 29})
+    (run / "stdout.path").write_bytes(os.fsencode(tmp_path / "slurm-7.out") + b"\0")
+    cleaning.keep(
+        run.parent, tmp_path / "case", recipe.Recipe("traceback/one", recipe.Job(), "by a test"), {"/x/y": "/z"}
+    )
+    kept = read_run(tmp_path / "case")
+    assert [(stream.name, stream.capture) for stream in kept.streams] == [("output", Capture.TEE)]
+    assert (tmp_path / "case" / "output.log").read_bytes() == b"KeyError: 'a'\n"
+
+
+def test_texts_of_two_ranks_are_read_as_one_case(recipe: ModuleType, tmp_path: Path) -> None:
+    make_case = importlib.import_module("corpus.make.case")
+    cleaning = importlib.import_module("corpus.make.cleaning")
+    texts = tuple(
+        recipe.Text(log, status=status, rank=rank, facts={"scheduler_state": "FAILED"})
+        for rank, log, status in ((0, "waiting\n" * 9000, 143), (1, "KeyError: 'bias'\n", 1))
+    )
+    one = recipe.Recipe("traceback/one", texts, "by a test", "KeyError", first_rank=1)
+    cleaning.write_texts(tmp_path / "traceback" / "one", one, texts)
+    make_case.write_label(tmp_path / "traceback" / "one", one)
+    (case,) = read_cases(tmp_path)
+    assert [log.name for log in case.logs] == ["rank0/output.log", "rank1/output.log"]
+    assert (case.evidence, case.first_rank, case.facts.scheduler_state) == (("KeyError: 'bias'",), 1, "FAILED")
+    assert case.logs[0].path.stat().st_size < 1000
+
+
+def test_a_label_whose_line_is_in_no_log_is_refused(recipe: ModuleType, tmp_path: Path) -> None:
+    make_case = importlib.import_module("corpus.make.case")
+    cleaning = importlib.import_module("corpus.make.cleaning")
+    one = recipe.Recipe("traceback/one", recipe.Text("all is well\n"), "by a test", "KeyError: 'a'")
+    cleaning.write_texts(tmp_path / "one", one, [one.job])
+    with pytest.raises(make_case.LabelError, match="no line contains \"KeyError: 'a'\""):
+        make_case.write_label(tmp_path / "one", one)
