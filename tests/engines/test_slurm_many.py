@@ -64,6 +64,17 @@ def test_a_rank_that_never_ends_its_record_is_named(user: User) -> None:
     assert "rank 2" in body(mails[0])
 
 
+def test_the_parts_of_a_heterogeneous_job_are_one_group(user: User) -> None:
+    (user.work / "rank.sh").write_text("[ $SLURM_PROCID != 2 ] || exit 4; sleep 1\n")
+    run = f"srun --het-group=0,1 {GPUALERT} run --name het -- sh rank.sh"
+    job, _ = user.finish(f"#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n{run}", limit_s=90)
+    user.gpualert("tick")
+    (mail,) = user.mails()
+    assert re.fullmatch(r"FAILED unknown: het on 2 nodes \(rank 2 on n[1-8] first\)", told(mail).subject)
+    assert told(mail).why == "exit status 4" and told(mail).job == f"Slurm {job}.0"
+    assert len(user.runs()) == 3
+
+
 def test_an_array_of_twenty_with_three_causes_is_one_digest_and_no_flood(user: User) -> None:
     (user.work / "task.py").write_text(_TASK)
     run = f"{GPUALERT} run --name task -- python3 task.py"
