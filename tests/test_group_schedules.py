@@ -1,4 +1,4 @@
-"""Whatever order the runs of a group end and are looked at in: one message, a second only where success turns failure."""
+"""Whatever order the runs of a group end in: one message, and a second only where a success turns into a failure."""
 
 from __future__ import annotations
 
