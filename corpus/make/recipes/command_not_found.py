@@ -12,6 +12,7 @@ RECIPES = [
         "bash job.sh",
         text="""\
 #!/bin/bash
+python3 chatter.py training 1100 --seed 500
 set -e
 echo checking the card
 nvidia-smi -L
@@ -26,6 +27,7 @@ python train.py
         "deepspeed: not found",
         "sh run.sh",
         text="""\
+python3 chatter.py training 1137 --seed 501
 echo starting on $(hostname)
 deepspeed --num_gpus 8 train.py
 """,

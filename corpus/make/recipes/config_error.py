@@ -76,6 +76,7 @@ optimizer:
         "DATA_ROOT: unbound variable",
         "bash job.sh",
         text="""\
+python3 chatter.py training 1618 --seed 514
 set -eu
 echo "job on $(hostname)"
 echo "data in $DATA_ROOT"

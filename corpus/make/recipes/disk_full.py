@@ -32,6 +32,7 @@ for number, line in enumerate(chatter.training(1500, seed=111, style=0)):
         "No space left on device",
         "bash -e stage.sh",
         text="""\
+python3 chatter.py training 1174 --seed 502
 head -c 3M /dev/urandom >input.bin
 echo staging input.bin to /scratch
 cp input.bin /scratch/

@@ -71,8 +71,9 @@ print(Decimal('12.5') / hours)
         "bash job.sh",
         text="""\
 #!/bin/bash
+python3 chatter.py training 1692 --seed 516
 set -e
-gpus=$(ls /dev/nvidia[0-9] 2>/dev/null | wc -l)
+gpus=$(ls /opt/gpus 2>/dev/null | wc -l)
 echo "$gpus GPUs"
 per_gpu=$((256 / gpus))
 echo "batch $per_gpu"

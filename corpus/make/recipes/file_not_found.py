@@ -76,6 +76,7 @@ done
         "bash job.sh",
         text="""\
 #!/bin/bash
+python3 chatter.py training 1581 --seed 513
 echo "node: $(hostname), started"
 cd /scratch/runs/exp-17 || exit 1
 python train.py

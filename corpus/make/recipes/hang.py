@@ -25,6 +25,7 @@ time.sleep(600)
         "",
         "bash job.sh",
         text="""\
+python3 chatter.py training 1507 --seed 511
 echo stage 1; timeout 2 python3 -u -c "print('waiting for lock'); import time; time.sleep(60)"
 s=$?; [ $s = 124 ] && echo 'stage 1 timed out after 2 s'; exit $s
 """,

@@ -151,6 +151,7 @@ if __name__ == '__main__':
         "bash job.sh",
         files={
             "job.sh": """\
+python3 chatter.py training 1470 --seed 510
 trap 'echo "caught SIGTERM, stopping child"; kill $child; exit 143' TERM
 python3 -c 'import time; time.sleep(60)' &
 child=$!

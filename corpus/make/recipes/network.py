@@ -73,6 +73,7 @@ urllib.request.urlopen("http://localhost:8000/shard-12", timeout=5).read()
         "curl: (6) Could not resolve host: download.example.org",
         "bash fetch.sh",
         text="""\
+python3 chatter.py training 1211 --seed 503
 set -euo pipefail
 echo fetching weights
 curl -fsSL https://download.example.org/resnet50.pth -o resnet50.pth

@@ -26,6 +26,7 @@ with open("/datasets/private/train.bin", "rb") as file:
         "/results/exp1.log: Permission denied",
         "bash job.sh",
         text="""\
+python3 chatter.py training 1544 --seed 512
 echo starting experiment 1
 python3 -c 'print(1)' > /results/exp1.log
 s=$?

@@ -72,7 +72,7 @@ for step in range(STEPS):
         gathered = [torch.zeros(1) for _ in range(world)]
         dist.all_gather(gathered, correct)
         print(f"rank {rank}: evaluated {step} batches, {int(sum(gathered))} right", flush=True)
-dist.monitored_barrier()
+dist.monitored_barrier(timeout=datetime.timedelta(seconds=4 if rank == 0 else 20))
 """,
 }
 _BASH = """\

@@ -11,6 +11,7 @@ RECIPES = [
         "all stages completed",
         "bash job.sh",
         text="""\
+python3 chatter.py training 1433 --seed 509
 rm old.ckpt || true
 ls /scratch/cache 2>&1 || echo 'no cache yet'
 cat missing.cfg 2>&1 || true
@@ -200,6 +201,7 @@ echo 'benchmark finished: 8 threads'
         "training done, helper stopped",
         "bash -m job.sh",
         text="""\
+python3 chatter.py training 1359 --seed 507
 sleep 60 &
 helper=$!
 for i in 1 2 3; do echo "step $i"; done

@@ -49,6 +49,7 @@ def score(a):
         "bash job.sh",
         text="""\
 #!/bin/bash
+python3 chatter.py training 1248 --seed 504
 echo preparing
 if [ -d data ]; then
   echo data found

@@ -101,6 +101,7 @@ for number in range(100):
         "Too many open files",
         "bash logs.sh",
         text="""\
+python3 chatter.py training 1322 --seed 506
 set -e
 ulimit -n 24
 for i in $(seq 10 60); do
