@@ -6,7 +6,6 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +98,8 @@ def fed(
         OSError: It cannot be started.
         TimeoutError: It took longer than `limit_s`; it was killed with its children.
     """
+    import tempfile  # with what it needs, 10 ms
+
     with tempfile.TemporaryFile() as read, tempfile.TemporaryFile() as said:
         read.write(given)
         read.seek(0)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from gpualert.config import Settings
 from gpualert.errors import GpualertError
-from gpualert.keeper import start_keeper
 from gpualert.model import Run, Verdict
 from gpualert.notify.channels import channels_of
 from gpualert.notify.digests import Case, Digest, Topic
@@ -98,6 +97,8 @@ class Sender:
         named, prompt = self._message_id, alone and not others_too
         done = send_due(self._state, self.settings, self.clock(), limit_s, named, last_answer_s, prompt=prompt)
         if alone and others_too and self.settings.digest.keeper:
+            from gpualert.keeper import start_keeper  # processes cost 10 ms
+
             start_keeper(self._state)
         waits = why_waiting(self._state, named)
         left_s = ends - time.monotonic()
