@@ -171,9 +171,7 @@ def test_a_name_that_no_recipe_has_is_refused() -> None:
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize(
-    "name", ["segfault/null_pointer_in_c", "network/self_signed_certificate", "oom_killer/exit_zero"]
-)
+@pytest.mark.parametrize("name", ["segfault/null_pointer_in_c", "port_in_use/http_server", "oom_killer/exit_zero"])
 def test_a_case_made_twice_is_the_same_failure_twice(name: str) -> None:
     if os.geteuid() != 0 or sys.prefix == sys.base_prefix:
         pytest.skip("a box for a job takes root, and a virtual environment")

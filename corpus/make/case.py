@@ -110,11 +110,12 @@ def _lines(case: Path) -> Iterator[str]:
 
 
 def _find(lines: list[str], text: str) -> str:
-    found = next((line for line in lines if text in line), None)
-    if found is None:
+    holding = [line.strip() for line in lines if text in line]
+    if not holding:
         end = "\n  | ".join(line[:160] for line in lines[-12:])
         raise LabelError(f"no line contains {text!r}; the last are\n  | {end}")
-    return found.strip()
+    # The message itself rather than the line of a program that raises it.
+    return next((line for line in holding if line.startswith(text)), holding[0])
 
 
 def versions(recipe: Recipe) -> dict[str, str]:

@@ -113,7 +113,7 @@ def test_half_way():
         },
         framework="pytest",
         uses=("pytest",),
-        evidence_alt=("FAILED test_schedule.py::test_half_way - assert 0.5 == 0.25",),
+        evidence_alt=("test_schedule.py:14: AssertionError", "FAILED test_schedule.py::test_half_way - assert 0.5"),
     ),
     produced(
         "assertion/node_assert",

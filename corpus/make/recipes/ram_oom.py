@@ -244,7 +244,6 @@ time.sleep(15)
         framework="mpi",
         uses=("mpirun",),
         first_rank=1,
-        evidence_alt=("Process name: [[",),
     ),
     produced(
         "ram_oom/compiler_in_a_build",
