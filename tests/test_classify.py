@@ -151,6 +151,24 @@ def test_status_zero_with_an_uncaught_exception_at_the_end_is_a_failure(tmp_path
     assert "status 0" in prospect(verdict)
 
 
+@pytest.mark.parametrize(
+    ("log", "failed"),
+    [
+        (ERROR + "rows 0 to 8 ok\nrows 8 to 16 ok\nrows 16 to 24 ok\nrows 24 to 32 ok\nwrote 32 rows\n", False),
+        (ERROR + "job finished at 10:15:00\nelapsed 3 s\nlog kept in run.log\n", True),
+        ("a\nb\nc\nd\ne\n" + ERROR, True),
+        (ERROR + "stage 2\nstage 3\nstage 4\nstage 5\n" + ERROR + "all stages processed\n", True),
+        ("rm: cannot remove 'old': No such file or directory\nprepare\ntrain\nexport\nupload\n", False),
+        ("rm: cannot remove 'old': No such file or directory\n", True),
+    ],
+    ids=["handled", "a-footer", "at-the-end", "once-more-at-the-end", "a-tool", "a-tool-and-nothing-else"],
+)
+def test_at_status_0_an_error_counts_unless_its_writer_had_more_to_say(tmp_path: Path, log: str, failed: bool) -> None:
+    verdict = judged(tmp_path, log, status=0)
+    assert verdict.exited_zero is failed
+    assert (verdict.status is RunStatus.FAILED) is failed
+
+
 def test_an_absorbed_fault_is_success_with_a_note(tmp_path: Path) -> None:
     steps = "".join(f"step {n} loss 0.5\n" for n in range(9))
     verdict = judged(tmp_path, "step 1 loss 2.0\n" + ERROR + steps + "Training finished.\n", status=0)

@@ -14,7 +14,7 @@ from gpualert.classify.collectives import missing_rank
 from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, judge, settle
 from gpualert.classify.parameters import masked
-from gpualert.classify.progress import Life, read_life
+from gpualert.classify.progress import Life, ordinary_lines_after, read_life
 from gpualert.classify.ranks import rank_of
 from gpualert.model import Action, Confidence, Evidence, Facts, LogFile, Role, RunnerUp, RunStatus, Verdict
 from gpualert.ruleset import Rule, RuleSet
@@ -31,6 +31,7 @@ _SPOILED = re.compile(
     r"(?i)(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test )\b(?:train(?:ing)?[_ ])?loss\W{1,5}-?(?:nan|inf|0\.0+\b.{0,60}\bgrad_?norm\W{1,5}nan)\b"  # noqa: E501
 )
 _FEWEST_SPOILED = 3
+_FOOTER_LINES = 3
 _RANK_IN_NAME = re.compile(r"(?:rank|task|proc|worker)[_.-]?(\d{1,6})|(?:^|[/._-])(\d{1,6})\.(?:log|out|err|txt)$")
 
 
@@ -162,10 +163,25 @@ def _died(root: Event | None, tier: Tier, reading: Reading, vote: votes.Vote | N
     mends = root.pattern.action in (Action.FIX, Action.BIGGER, Action.ONCE)
     if root.strength is not Strength.RAISED and not mends:
         return False
+    if root.offset >= 0 and _worked_on(root, reading):
+        return False
     return not any(
         e.failure_class == "success" and e.pattern.weight >= 2 and e.log == root.log and e.offset > root.offset
         for e in reading.events
     )
+
+
+def _worked_on(root: Event, reading: Reading) -> bool:
+    """
+    Say whether the writer of an error had more to say than the last words of a script whose command has failed.
+
+    A few lines are a footer: `finished at`, `elapsed`, `log kept in`.
+    """
+    raised = [e for e in reading.events if e.log == root.log and e.is_root and e.strength is Strength.RAISED]
+    last = max((e for e in raised if not e.settled), key=lambda e: e.offset, default=root)
+    last = last if last.offset > root.offset else root
+    log = reading.logs[root.log]
+    return ordinary_lines_after(log, last.offset, last.line.stream, _FOOTER_LINES + 1) > _FOOTER_LINES
 
 
 def _stays_spoiled(reading: Reading) -> bool:

@@ -18,6 +18,7 @@ _MOST_BYTES = 6 << 20
 _MOST_READ = 800
 _MOST_OLDER = 300
 _FEWEST_SHAPED, _MOST_SHAPED = 6, 100
+_MOST_AFTER = 400
 
 _QUICK = re.compile(
     rb"\d%\||it/s|s/it|[Ss]tep|STEP|[Ii]ter|[Ee]poch|EPOCH|loss|Loss|PASSED|FAILED|[Ss]av(?:ed|ing)|[Tt]rial|update|[Bb]atch"
@@ -146,6 +147,22 @@ def _last_lines(log: Log, first: int) -> Iterator[tuple[tuple[int, int], bool]]:
         older += span[0] < first
         yield span, known
         span = log.previous_line(span[0])
+
+
+_ORDINARY = re.compile(r"(?i)(?=\S)(?!.{0,400}?(?:error|exception|fail|kill|abort|traceback|\bnan\b|warn))")
+
+
+def ordinary_lines_after(log: Log, offset: int, stream: Stream, most: int) -> int:
+    """Count the lines after `offset` in which its writer speaks of no trouble, indented ones aside, up to `most`."""
+    count = 0
+    span = log.next_line(log.line_at(offset)[1])
+    for _ in range(_MOST_AFTER):
+        if span is None or count >= most:
+            break
+        line = read_line(log.text(span))
+        count += line.stream == stream and not line.content[:1].isspace() and _ORDINARY.match(line.content) is not None
+        span = log.next_line(span[1])
+    return count
 
 
 _NUMBERS = re.compile(rb"[-+]?\d[\d.:,e+-]*")
