@@ -212,7 +212,7 @@ def build_report(
     root = verdict.evidence[0] if verdict.evidence else None
     shown = _most_telling(ranks)
     return Report(
-        run_id=run.run_id,
+        run_id=run.path.name if ranks else run.run_id,
         status=verdict.status,
         failure_class=verdict.failure_class,
         word=WORDS[verdict.status],

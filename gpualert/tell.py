@@ -14,7 +14,7 @@ from gpualert.excerpt import read_windows
 from gpualert.findings import Findings, find_out, load
 from gpualert.group import group_of
 from gpualert.group.launcher import membership
-from gpualert.group.report import group_as_one
+from gpualert.group.report import look_at
 from gpualert.model import Artifact, RetryDecision, Run, RunStatus, Verdict
 from gpualert.nesting import inner_runs
 from gpualert.notify.message import compose, envelope, message_id
@@ -101,7 +101,8 @@ def failed_inside(run: Run) -> list[tuple[Run, Verdict]]:
             groups[group] = None  # told once, not rank by rank
         else:
             found.append((inner, verdict_of(inner)))
-    found += [group_as_one(group) for group in groups]
+    for joint, findings in map(look_at, groups):
+        found.append((joint.run, findings.verdict))
     return [(inner, verdict) for inner, verdict in found if verdict and verdict.status not in _SUCCESSES]
 
 

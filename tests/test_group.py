@@ -396,3 +396,14 @@ def test_where_the_end_of_one_rank_is_the_end_of_all_none_that_failed_ends_befor
     (last,) = start_posts([ranks.failed(2, watchdog(2))], "--wait")
     assert [process.wait() for process in (*early, last)] == [0, 0, 0]
     assert subjects(state) == ["FAILED cuda_oom: train.py on 3 nodes after 1m 40s (rank 1 on n1 first)"]
+
+
+def test_show_tells_of_a_group_by_its_name(ranks: Ranks, state: Path) -> None:
+    report_each(*ranks.with_one_cause())
+    assert f"Look closer: gpualert show {GROUP}" in body(messages(state)[0])
+    for word in (GROUP, str(state / "groups" / GROUP)):
+        shown = subprocess.run(python_command("show", word), capture_output=True, check=True, text=True).stdout
+        assert shown.splitlines()[0] == subjects(state)[0]
+    as_json = subprocess.run(python_command("show", "--json", GROUP), capture_output=True, check=True).stdout
+    assert [rank["outcome"] for rank in json.loads(as_json)["ranks"]].count("FAILED nccl") == 7
+    assert subprocess.run(python_command("show", "--status", GROUP), check=False).returncode == 1

@@ -14,7 +14,9 @@ import click
 from gpualert.cli.common import RUN, folders, print_json, print_table, run_path, say
 from gpualert.config import load_settings_or_defaults
 from gpualert.display import duration, shorten, visible
+from gpualert.group import find_group
 from gpualert.history import read_history
+from gpualert.jsonfiles import plain
 from gpualert.listing import Entry, entry
 from gpualert.rundir import read_run
 from gpualert.settle import readable_logs
@@ -111,16 +113,38 @@ def _job(line: Mapping[str, Any]) -> tuple[str, ...]:
 @click.option("--status", is_flag=True, help="Print nothing; exit with the run's own exit status.")
 def show(run: str, as_json: bool, status: bool) -> int:
     """
-    Show what happened to a RUN (default: the last one).
+    Show what happened to a RUN (default: the last one), or to a group of runs by its name.
 
     With --status the exit status is the run's; 1, and a line on stderr, where it has none.
     """
+    if group := find_group(run, folders()):
+        return _show_group(group, as_json, status)
     path = run_path(run)
     if status:
         return _show_status(path)
     if as_json:
         return _show_json(path)
     print_report(path)
+    return 0
+
+
+def _show_group(folder: Path, as_json: bool, status: bool) -> int:
+    """Show a group; its exit status is that of the run that failed first."""
+    from gpualert import tell
+    from gpualert.group.report import look_at
+    from gpualert.render import text
+    from gpualert.verdict_json import verdict_to_json
+
+    joint, findings = look_at(folder)
+    if status:
+        return joint.run.exit.status if joint.run.exit else 1
+    if as_json:
+        ranks = [plain(rank) for rank in joint.ranks]
+        print_json({"path": str(folder), "ranks": ranks, "verdict": verdict_to_json(findings.verdict, folder.name)})
+        return 0
+    settings, _ = load_settings_or_defaults()
+    run = replace(joint.run, options=replace(joint.run.options, log=True))
+    say(text(tell.report_of(run, findings, joint.logs, [], settings, ranks=joint.ranks)))
     return 0
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -53,6 +53,12 @@ def group_paths(state: Path) -> list[Path]:
         return sorted(path for path in (state / "groups").iterdir() if (path / "members").is_dir())
     except OSError:
         return []
+
+
+def find_group(word: str, states: Iterable[Path]) -> Path | None:
+    """Return the group that a user means by its name or its folder; None where that is none."""
+    folders = [Path(word).absolute()] if "/" in word else [state / "groups" / word for state in states]
+    return next((folder for folder in folders if is_group(folder) and (folder / "members").is_dir()), None)
 
 
 def remove_empty_groups(state: Path) -> None:

@@ -45,21 +45,20 @@ def joint(folder: Path, members: Sequence[Member], verdict: Verdict) -> Joint:
     )
 
 
+def look_at(folder: Path) -> tuple[Joint, Findings]:
+    """Return what is said of a group, and the findings on it, stored or made now."""
+    members = members_of(folder)
+    findings = load(folder) or judge_group(members)
+    return joint(folder, members, findings.verdict), findings
+
+
 def failed_together(run: Run) -> tuple[Joint, Findings] | None:
     """Return what is said of the group that a run has reported to, where that failed; None otherwise."""
     folder = group_of(run)
-    findings = load(folder) if folder else None
-    if not folder or not findings or findings.verdict.status is RunStatus.SUCCEEDED:
+    stored = load(folder) if folder else None
+    if not folder or not stored or stored.verdict.status is RunStatus.SUCCEEDED:
         return None
-    return joint(folder, members_of(folder), findings.verdict), findings
-
-
-def group_as_one(folder: Path) -> tuple[Run, Verdict]:
-    """Return a run that stands for a group, and the verdict on it, stored or made now."""
-    members = members_of(folder)
-    stored = load(folder)
-    verdict = stored.verdict if stored else judge_group(members).verdict
-    return stand_in(folder, members, first_member(members, verdict)), verdict
+    return look_at(folder)
 
 
 def members_of(folder: Path) -> list[Member]:
