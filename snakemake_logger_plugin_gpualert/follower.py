@@ -39,7 +39,7 @@ class _Job:
     wildcards: dict[str, str]
     log: tuple[str, ...]
     attempts: int = 0
-    failed: bool = False
+    last_failed: int = 0  # the attempt; 0 where none has
 
 
 class Follower:
@@ -118,9 +118,9 @@ class Follower:
         self, jobid: int, at: float, said: str, log: Iterable[str] = (), external_job: str = ""
     ) -> FailedJob | None:
         job = self.jobs.get(jobid)
-        if job is None:
-            return None
-        job.failed = True
+        if job is None or job.last_failed == job.attempts:
+            return None  # some versions tell of a failure twice
+        job.last_failed = job.attempts
         return FailedJob(
             at=at,
             key=job_key(job.rule, job.wildcards),
@@ -139,7 +139,7 @@ class Follower:
         self.done += 1
         job = self.jobs.pop(found.job_id, None)
         folder = self.folder
-        if job and job.failed and folder:
+        if job and job.last_failed and folder:
             key, at = job_key(job.rule, job.wildcards), record.created
             self.writer.do(lambda: folder.add_passed(key, at))
 
