@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpualert.artifacts import content
-from gpualert.artifacts.content import Body, log_body
+from gpualert.artifacts.content import Body, is_packed_text, log_body, packed_text_body
 
 ROOM = 7_000_000
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -75,7 +75,7 @@ def test_a_private_key_that_lies_across_blocks_goes(log: Path) -> None:
     key = b"-----BEGIN PRIVATE KEY-----\n" + b"\n".join(lines) + b"\n-----END PRIVATE KEY-----\n"
     for shift in (0, 700, 1400):
         filler = b"x" * 79 + b"\n"
-        before = filler * ((content._BLOCK_BYTES - shift) // 80)
+        before = filler * ((content.BLOCK_BYTES - shift) // 80)
         log.write_bytes(before + key + filler * 10_000)
         text = text_of(body_of(log))
         assert not any(line in text for line in lines), shift
@@ -236,3 +236,47 @@ def test_an_archive_that_explodes_takes_no_more_than_40_megabytes(log: Path) -> 
         for _ in range(200):
             file.write(b"\0" * 1_000_000)
     assert peak_kib(log) < 40_000
+
+
+def packed_body_of(file: Path) -> Body | None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        return packed_text_body(descriptor, ROOM) if is_packed_text(descriptor) else None
+    finally:
+        os.close(descriptor)
+
+
+def test_a_packed_text_is_opened_cleaned_and_packed_again(log: Path) -> None:
+    log.write_bytes(gzip.compress(b"a\n") + gzip.compress(f"HF_TOKEN={SECRET}\n".encode()))  # of two members
+    body = packed_body_of(log)
+    assert body is not None
+    assert (gzip.decompress(body.content), body.redactions) == (b"a\nHF_TOKEN=[redacted]\n", 1)
+    assert (body.media_type, body.suffix, body.note) == ("application/gzip", "", "")
+
+
+@pytest.mark.parametrize("data", [gzip.compress(b"\0\1" * 100), b"\x1f\x8bno archive", b"plain", b""])
+def test_what_is_no_packed_text_is_not_taken_for_one(data: bytes, log: Path) -> None:
+    log.write_bytes(data)
+    assert packed_body_of(log) is None
+
+
+def test_of_a_packed_text_that_is_too_large_the_ends_go_along_packed(log: Path) -> None:
+    log.write_bytes(gzip.compress(b"first\n" + b"step 1 loss 0.3\n" * 700_000 + b"last\n", 1))
+    body = packed_body_of(log)
+    assert body is not None
+    text = gzip.decompress(body.content)
+    assert text.startswith(b"first\n")
+    assert text.endswith(b"last\n")
+    assert body.omitted_lines > 100_000
+    assert "left out of the middle" in body.note
+
+
+def test_a_private_key_amid_other_lines_goes_across_blocks(log: Path) -> None:
+    lines = [os.urandom(32).hex().encode() for _ in range(20)]
+    key = b"-----BEGIN PRIVATE KEY-----\n" + b"\nstep: 1\n".join(lines) + b"\n-----END PRIVATE KEY-----\n"
+    for shift in (0, 700, 1400):
+        before = (b"x" * 79 + b"\n") * ((content.BLOCK_BYTES - shift) // 80)
+        log.write_bytes(before + key + before)
+        text = text_of(body_of(log))
+        assert not any(line in text for line in lines)
+        assert text.count(b"step: 1\n") == 19

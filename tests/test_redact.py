@@ -8,24 +8,21 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from secret_samples import Sample, samples
+from secret_forms.heldout import heldout
+from secret_forms.known import samples
 
-from gpualert.redact import forms as secret_forms
 from gpualert.redact import redact, redact_argv, redact_text
+from gpualert.redact.places import ANNOUNCED
+from gpualert.redact.words import NAME_ANCHORS
 
-SAMPLES = list(samples())
+SAMPLES = [*samples(), *heldout()]
 REFERENCE = Path(__file__).parents[2] / "shared" / "data" / "reference-corpus"
 WILD = Path(__file__).parents[2] / "shared" / "wild-dev"
 
 
-def leaked(sample: Sample, shown: str) -> bool:
-    """Say whether a secret, or most of a long one, is still there."""
-    return any(part in shown or (len(part) > 24 and part[-16:] in shown) for part in sample.leaks)
-
-
 def test_of_more_than_200_forms_at_least_99_in_100_are_removed() -> None:
-    missed = [sample.form for sample in SAMPLES if leaked(sample, redact_text(sample.text)[0])]
-    assert len({sample.form for sample in SAMPLES}) >= 300
+    missed = [sample.form for sample in SAMPLES if sample.leaked(redact_text(sample.text)[0])]
+    assert len({sample.form for sample in SAMPLES}) >= 700
     assert len(missed) <= len(SAMPLES) // 100, missed
 
 
@@ -33,7 +30,7 @@ def test_the_same_secrets_go_from_a_long_log() -> None:
     noise = "step 12 loss 0.4213 tokens/s 12034.2 lr 3e-4\n" * 20
     log = "".join(noise + sample.text + "\n" for sample in SAMPLES)
     shown, count = redact_text(log)
-    missed = [sample.form for sample in SAMPLES if leaked(sample, shown)]
+    missed = [sample.form for sample in SAMPLES if sample.leaked(shown)]
     assert len(missed) <= len(SAMPLES) // 100, missed
     assert count >= len(SAMPLES) * 0.99
     assert shown.count("step 12 loss 0.4213 tokens/s 12034.2 lr 3e-4") == 20 * len(SAMPLES)
@@ -106,7 +103,7 @@ def test_any_text_is_taken(text: str) -> None:
     redact_text(text)
 
 
-HOSTILE = [announced.anchor for announced in secret_forms.ANNOUNCED] + list(secret_forms.NAME_ANCHORS)
+HOSTILE = [announced.anchor for announced in ANNOUNCED] + list(NAME_ANCHORS)
 HOSTILE += [
     b"eyJ",
     b"eyJaaaaaaaa.",

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from rundirs import RunBuilder
-from secret_samples import Sample, samples
+from secret_forms.forms import Sample
+from secret_forms.known import samples
 
 from gpualert.post import post
 

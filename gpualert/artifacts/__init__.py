@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpualert.artifacts.content import Body, binary_body, log_body, looks_like_text, text_body
+from gpualert.artifacts.content import (
+    Body,
+    binary_body,
+    is_packed_text,
+    log_body,
+    looks_like_text,
+    packed_text_body,
+    text_body,
+)
 from gpualert.artifacts.find import Found, Search, Skipped, find_changed
 from gpualert.artifacts.kinds import BINARY_TYPES, is_binary, not_by_default, withheld
 from gpualert.bounded import within
@@ -194,6 +202,8 @@ def _file_artifact(file: Found, room_bytes: int) -> Artifact:
         binary = is_binary(file.path.name, os.pread(descriptor, 16, 0))
         if not binary and looks_like_text(descriptor):
             body = text_body(descriptor, room_bytes)
+        elif file.asked and is_packed_text(descriptor):
+            body = packed_text_body(descriptor, room_bytes)
         elif not binary and not file.asked:
             return Artifact(
                 file.name, file.path, file.size_bytes, False, "binary in spite of its name; --attach sends it"

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 
 from gpualert.display import size as size_text
 from gpualert.redact import redact
+from gpualert.redact.blocks import BLOCK_BYTES, whole_lines
 
 PLAIN_BYTES = 1_000_000  # up to here a log goes along as text that a phone can show
 WHOLE_BYTES = 16 << 20  # up to here it is compressed whole; beyond only head and tail are read
-_BLOCK_BYTES = 1 << 18
-_LONG_LINE_BYTES = 4 << 20
 _HEAD_BYTES, _TAIL_BYTES = 1 << 20, 4 << 20
 _SMALL_BYTES = 100_000  # ends up to here go along as text
 _LEAST_BYTES = 2_000  # head and tail below this say nothing
@@ -60,14 +59,19 @@ def log_body(descriptor: int, start: int, end: int | None, room_bytes: int) -> t
     end = size if end is None else min(end, size)
     if end <= start:
         return 0, None
-    if start == 0 and os.pread(descriptor, 2, 0) == b"\x1f\x8b":
-        return end, _ends_of_gzip(descriptor, room_bytes)
+    if start == 0 and _is_gzip(descriptor):
+        return end, _fit(_unpacked(descriptor), room_bytes)
     return end - start, _whole(descriptor, start, end, room_bytes) or _ends(descriptor, start, end, room_bytes)
 
 
 def text_body(descriptor: int, room_bytes: int) -> Body | None:
     """Return a text file whole, redacted, compressed if it must be; None when it does not fit."""
     return _whole(descriptor, 0, os.fstat(descriptor).st_size, room_bytes)
+
+
+def packed_text_body(descriptor: int, room_bytes: int) -> Body | None:
+    """Return a compressed text, redacted and compressed again; head and tail of a large one; None without room."""
+    return _fit(replace(_unpacked(descriptor), packed=True), room_bytes)
 
 
 def binary_body(descriptor: int, room_bytes: int, media_type: str) -> Body | None:
@@ -84,29 +88,38 @@ def looks_like_text(descriptor: int) -> bool:
     return b"\0" not in os.pread(descriptor, 8_192, 0)
 
 
+def is_packed_text(descriptor: int) -> bool:
+    """Say whether a file is a compressed text that may be searched for secrets."""
+    if not _is_gzip(descriptor):
+        return False
+    try:
+        with gzip.open(os.fdopen(os.dup(descriptor), "rb")) as archive:
+            return b"\0" not in archive.read(8_192)
+    except (OSError, EOFError, zlib.error):
+        return False
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _is_gzip(descriptor: int) -> bool:
+    return os.pread(descriptor, 2, 0) == b"\x1f\x8b"
+
+
 def _blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    while start < end and (block := os.pread(descriptor, min(_BLOCK_BYTES, end - start), start)):
+    while start < end and (block := os.pread(descriptor, min(BLOCK_BYTES, end - start), start)):
         start += len(block)
         yield block
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + _BLOCK_BYTES] for at in range(0, len(data), _BLOCK_BYTES))
+    return (data[at : at + BLOCK_BYTES] for at in range(0, len(data), BLOCK_BYTES))
 
 
 def _cleaned(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield redacted blocks that end where a line ends, so that no secret is torn, with their number of secrets."""
-    kept = b""
-    for block in blocks:
-        cut = block.rfind(b"\n") + 1
-        if not cut and len(kept) + len(block) < _LONG_LINE_BYTES:
-            kept += block
-            continue
-        found = redact(kept + block[:cut] if cut else kept + block)
-        kept = block[cut:] if cut else b""
+    """Yield redacted pieces with their number of secrets."""
+    for piece in whole_lines(blocks):
+        found = redact(piece)
         yield found.data, found.count
-    found = redact(kept)
-    yield found.data, found.count
 
 
 def _clean(blocks: Iterable[bytes]) -> tuple[bytes, int]:
@@ -142,7 +155,13 @@ def _compressed(blocks: Iterator[tuple[bytes, int]], room_bytes: int) -> Body | 
 
 @dataclass(frozen=True)
 class _Ends:
-    """Head and tail of a log, and what lies between them; `counted` is False where the lines are an estimate."""
+    """
+    Head and tail of a log, and what lies between them.
+
+    Attributes:
+        counted: False where the lines are an estimate.
+        packed: It was compressed and shall be again, whatever its size; its name says so already.
+    """
 
     head: bytes
     tail: bytes
@@ -150,6 +169,7 @@ class _Ends:
     omitted_lines: int = 0
     counted: bool = True
     note: str = ""
+    packed: bool = False
 
 
 def _ends(descriptor: int, start: int, end: int, room_bytes: int) -> Body | None:
@@ -162,17 +182,17 @@ def _ends(descriptor: int, start: int, end: int, room_bytes: int) -> Body | None
     return _fit(_Ends(head, tail, end - start - head_bytes - tail_bytes, lines, counted), room_bytes)
 
 
-def _ends_of_gzip(descriptor: int, room_bytes: int) -> Body | None:
+def _unpacked(descriptor: int) -> _Ends:
     """Return head and tail of what a compressed log holds; it is read once, and never kept whole."""
     head, tail, dropped_bytes, dropped_lines, note = bytearray(), bytearray(), 0, 0, ""
     deadline_s = time.monotonic() + _UNPACK_LIMIT_S
     with gzip.open(os.fdopen(os.dup(descriptor), "rb")) as archive:
         try:
-            while block := archive.read1(_BLOCK_BYTES):
+            while block := archive.read1(BLOCK_BYTES):
                 part = _HEAD_BYTES - len(head)
                 head += block[:part]
                 tail += block[part:]
-                if (surplus := len(tail) - _TAIL_BYTES) > _BLOCK_BYTES:
+                if (surplus := len(tail) - _TAIL_BYTES) > BLOCK_BYTES:
                     dropped_lines += tail.count(b"\n", 0, surplus)
                     dropped_bytes += surplus
                     del tail[:surplus]
@@ -183,7 +203,7 @@ def _ends_of_gzip(descriptor: int, room_bytes: int) -> Body | None:
             note = f"damaged archive: {error}"
     if note and not head:
         raise OSError(note)
-    return _fit(_Ends(bytes(head), bytes(tail), dropped_bytes, dropped_lines, note=note), room_bytes)
+    return _Ends(bytes(head), bytes(tail), dropped_bytes, dropped_lines, note=note)
 
 
 def _fit(ends: _Ends, room_bytes: int) -> Body | None:
@@ -233,9 +253,11 @@ def _joined(ends: _Ends) -> Body:
     mark = f"\n[... gpualert: {left_out} ...]\n".encode() if ends.omitted_bytes else b""
     content = head + mark + tail
     media_type, suffix, notes = "text/plain", "", [left_out if mark else "", ends.note]
-    if len(content) > _SMALL_BYTES:
+    if ends.packed or len(content) > _SMALL_BYTES:
         content = gzip.compress(content, 6, mtime=0)
         media_type, suffix, notes = "application/gzip", ".gz", ["compressed", *notes]
+    if ends.packed:
+        suffix, notes = "", notes[1:]
     note = ", ".join(filter(None, notes))
     return Body(content, media_type, suffix, note, ends.omitted_lines, in_head + in_tail)
 

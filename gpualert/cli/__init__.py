@@ -20,6 +20,7 @@ _COMMANDS = {
     "log": ("log:log", "Print the log of a run."),
     "workflow": ("workflow:workflow", "Show how the jobs of a workflow went."),
     "classify": ("cause:classify", "Say why a log failed; any file, no run needed."),
+    "redact": ("redact:redact_files", "Show which secrets would be removed from a file before it is sent."),
     "slurm": ("slurm:slurm", "Report a Slurm job, wrapped or not."),
     "rules": ("cause:rules", "List, explain and try the failure rules."),
     "ledger": ("ledger:ledger", "Nodes that runs failed on through the node's own fault; leave them out."),

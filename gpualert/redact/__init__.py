@@ -10,14 +10,14 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 
-from gpualert.redact import forms
 from gpualert.redact.assignments import assignments
 from gpualert.redact.names import Strength, could_be_secret, name_strength
+from gpualert.redact.places import announced
 from gpualert.redact.private_keys import private_keys
-from gpualert.redact.spans import PLACED, PLACEHOLDER, Span, occurrences
+from gpualert.redact.shapes import drawn_runs, keys
+from gpualert.redact.spans import PLACED, PLACEHOLDER, Span
 
 __all__ = ["PLACEHOLDER", "Redacted", "redact", "redact_argv", "redact_text"]
 
@@ -95,19 +95,10 @@ def _value_start(word: bytes) -> int:
 def _spans(data: bytes) -> Iterator[Span]:
     low = data.lower()
     yield from private_keys(data)
-    yield from _shapes(data)
-    for announced in forms.ANNOUNCED:
-        yield from _announced(data, low, announced)
+    yield from keys(data)
+    yield from drawn_runs(data)
+    yield from announced(data, low)
     yield from assignments(data, low)
-
-
-def _announced(data: bytes, low: bytes, announced: forms.Announced) -> Iterator[Span]:
-    pattern, done = _compiled(announced.pattern), 0
-    for at in occurrences(low, announced.anchor):
-        match = pattern.match(data, at) if at >= done else None
-        if match and not match[1].startswith(PLACED):
-            yield match.span(1)
-        done = match.end(1) if match else done
 
 
 def _without(data: bytes, spans: Sequence[Span]) -> bytes:
@@ -128,21 +119,3 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode(), re.IGNORECASE)
-
-
-@cache
-def _shape_patterns() -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    run = re.compile(rb"[A-Za-z0-9_.~\-]{%d,}" % forms.SHORTEST_SHAPE)
-    return run, re.compile(forms.SHAPES.encode())
-
-
-def _shapes(data: bytes) -> Iterator[Span]:
-    run, shape = _shape_patterns()
-    for candidate in run.finditer(data):
-        for match in shape.finditer(data, *candidate.span()):
-            yield match.span()

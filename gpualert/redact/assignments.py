@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpualert.redact import forms
+from gpualert.redact import words
 from gpualert.redact.names import Strength, could_be_secret, looks_drawn, name_strength
 from gpualert.redact.spans import Span, occurrences
 
@@ -17,10 +17,10 @@ _NAME_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-
 _HEAD = re.compile(
     rb"""(?P<tail>[A-Za-z0-9_\-]{0,40})(?![A-Za-z0-9_\-])
     (?: (?P<quote>\\{0,4}["'`])?\]?(?:\x1b\[[0-9;]{0,16}m)?[ \t]{0,3}(?P<sep>=>|:=|[:=]|%3[Dd])(?!=)
-        [ \t]{0,3}(?:\x1b\[[0-9;]{0,16}m[ ]?){0,2}
+        [ \t]{0,3}(?:\x1b\[[0-9;]{0,16}m[ ]?){0,2}(?:[|>][+-]?[ ]{0,3}\r?\n[ ]{1,20})?   # a YAML block: key: |
       | [ ]{0,60}(?P<table>\.{3,80}|\||\xe2\x94\x82)[ ]{1,60}       # name ..... value, name | value
-      | ["']?,?\s{1,40}["']?value["']?(?P<value>[ ]?:)[ ]?             # name: X, value: Y of a container's environment
-      | \\{0,4}["'],[ ]?(?=\\{0,4}["'])          # a pair in a list: '--token', 'value'
+      | ["']?,?\s{1,40}["']?value["']?(?P<value>[ ]?[:=])[ ]?          # name: X, value: Y of a container's environment
+      | (?P<pair>\\{0,4}["'],[ ]?(?=b?\\{0,4}["']))   # a pair in a list: '--token', 'value'
       | [ \t]{1,3}(?![-\s])                      # --token value
     )""",
     re.VERBOSE,
@@ -34,17 +34,22 @@ _VALUE = re.compile(
     re.VERBOSE,
 )
 _SPOKEN = re.compile(
-    rb"""[ \t]{1,3}(?:(?:is|was|provided|given|used)\b:?[ ]{1,2})?["'`]?
+    rb"""[ \t]{1,3}(?:(?:(?:is|was|provided|given|used|set[ ]to)\b:?|for[ ]\S{1,64}:)[ ]{1,2})?["'`]?
     (?P<drawn>[A-Za-z0-9_+/=]{12,})(?![\w\-]|\.\w)""",
     re.VERBOSE,
 )
+_CHOSEN = re.compile(
+    rb"""[ \t](?:(?:is|was|set[ ]to)\b:?|for[ ]\S{1,64}:)[ ]["'`]?
+    (?P<chosen>(?=[^\s"'`]{0,40}[0-9])(?=[^\s"'`]{0,40}[A-Za-z])[^\s"'`]{8,64})["'`]?(?=[.,;]?\s|[.,;]?\Z)""",
+    re.VERBOSE,
+)  # "your password is X"
 _COLOUR = re.compile(rb"(?<=\x1b\[)[0-9;]{0,16}m")
 _METAVARIABLE = re.compile(rb"[A-Z][A-Z_]*")  # `--token TOKEN` in a usage text
 
 
 def assignments(data: bytes, low: bytes) -> Iterator[Span]:
     """Yield where the values of names such as `password` or `HF_TOKEN` lie; `low` is `data` in lower case."""
-    for anchor in forms.NAME_ANCHORS:
+    for anchor in words.NAME_ANCHORS:
         done = 0
         for at in occurrences(low, anchor):
             head = _HEAD.match(data, at + len(anchor)) if at >= done else None
@@ -60,13 +65,24 @@ def _assigned(data: bytes, at: int, head: re.Match[bytes]) -> Span | None:
     if not strength:
         return None
     if not (_separated(head) or _takes_what_follows(name, head)):
-        spoken = _SPOKEN.match(data, head.end("tail"))
-        return spoken.span("drawn") if spoken and looks_drawn(spoken["drawn"]) else None
+        return _spoken(data, head, strength)
     value = _VALUE.match(data, head.end(), head.end() + _LOOK_BYTES)
     if value is None or _closes_text(before, head, value) or not _is_secret(data, before, name, strength, head, value):
         return None
     whole = _VALUE.match(data, head.end())  # beyond what was looked at
     return _inner(whole) if whole else None
+
+
+def _spoken(data: bytes, head: re.Match[bytes], strength: Strength) -> Span | None:
+    """Return where the secret lies in `token X`, `'api_key', 'X'` or `your password is X`; it must look like one."""
+    if head["pair"]:
+        value = _VALUE.match(data, head.end(), head.end() + _LOOK_BYTES)
+        return _inner(value) if value and looks_drawn(value[value.lastgroup or 0]) else None
+    spoken = _SPOKEN.match(data, head.end("tail"))
+    if spoken and looks_drawn(spoken["drawn"]):
+        return spoken.span("drawn")
+    chosen = _CHOSEN.match(data, head.end("tail")) if strength == Strength.PASSWORD else None
+    return chosen.span("chosen") if chosen else None
 
 
 def _name(data: bytes, at: int, head: re.Match[bytes]) -> tuple[bytes, bytes]:

@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from functools import lru_cache
 
-from gpualert.redact import forms
+from gpualert.redact import words
 
 
 class Strength(IntEnum):
@@ -28,19 +28,19 @@ def name_strength(name: str) -> Strength:
 
     Its last word decides, beside numbers and endings such as `_prod`; the words before say whose it is.
     """
-    words = [word.lower() for word in _WORDS.findall(name)]
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in forms.NAME_ENDINGS):
-        words.pop()
-    if not words:
+    parts = [part.lower() for part in _WORDS.findall(name)]
+    while len(parts) > 1 and (parts[-1].isdigit() or parts[-1] in words.NAME_ENDINGS):
+        parts.pop()
+    if not parts:
         return Strength.NONE
-    last, owners = words[-1], set(words[:-1])
-    if last.endswith(forms.PASSWORD_WORDS):
+    last, owners = parts[-1], set(parts[:-1])
+    if last.endswith(words.PASSWORD_WORDS):
         return Strength.PASSWORD
     if last == "pass":
-        return Strength.FIRM if owners & forms.PASS_OWNERS else Strength.NONE
+        return Strength.FIRM if owners & words.PASS_OWNERS else Strength.NONE
     if last == "pat":
-        return Strength.FIRM if owners & forms.PAT_OWNERS else Strength.NONE
-    if last in forms.SECRET_WORDS or (last == "key" and words[-2:-1] and words[-2] in forms.KEY_OWNERS):
+        return Strength.FIRM if owners & words.PAT_OWNERS else Strength.NONE
+    if last in words.SECRET_WORDS or (last == "key" and parts[-2:-1] and parts[-2] in words.KEY_OWNERS):
         return Strength.FIRM
     if last.endswith("token"):
         return _token_strength(last, owners, upper=name.isupper())
@@ -54,12 +54,12 @@ def name_strength(name: str) -> Strength:
 def _token_strength(last: str, owners: set[str], *, upper: bool) -> Strength:
     if last != "token":  # `authtoken`, `HFTOKEN`
         owners = owners | {last[: -len("token")]}
-    if owners & forms.TOKEN_ORDINARY:
+    if owners & words.TOKEN_ORDINARY:
         return Strength.NONE
-    return Strength.FIRM if owners & forms.TOKEN_OWNERS or (upper and owners) else Strength.WEAK
+    return Strength.FIRM if owners & words.TOKEN_OWNERS or (upper and owners) else Strength.WEAK
 
 
-_BORING = re.compile(rb"(?:" + forms.BORING + rb")[.!?]?", re.IGNORECASE)
+_BORING = re.compile(rb"(?:" + words.BORING + rb")[.!?]?", re.IGNORECASE)
 _MASKED = re.compile(rb"[*xX.\-_#?]*|[<\[({].*[>\])}]|<[|/]?\w*|%[sdr]|%?\{.*", re.DOTALL)
 _REFERENCE = re.compile(rb"\$\{?[A-Z_][A-Z0-9_]*\}?|\$[({].*|[0-9$@]", re.DOTALL)
 _CODE = re.compile(

@@ -1,14 +1,15 @@
 """
 The held-out set: written from what the issuers of tokens publish, without sight of gpualert's patterns.
 
-It was run once before anything was learned from it; the page `docs/redaction.md` has that first rate.
+It was run once before anything was learned from it: docs/redaction.md has that first rate.
 """
 
+# ruff: noqa: E501  (a sample is shown as it would be seen)
 from __future__ import annotations
 
 import random
 
-from tests.secrets.forms import Sample, samples
+from secret_forms.forms import Sample, samples
 
 SEED = 20261129
 
@@ -364,7 +365,7 @@ CONTEXTS = {
     "arrow": "hf_token => «{alnum:37}»",
     "table_row": "| api_key       | «{hex:32}» |",
     "click_env": "  wandb_api_key   «{hex:40}»",
-    "ansible": "ok: [node03] => {\"ansible_become_password\": \"«{alnum:14}»\"}",
+    "ansible": 'ok: [node03] => {"ansible_become_password": "«{alnum:14}»"}',
     "terraform": '  + password = "«{alnum:16}»"',
     # tracebacks with locals
     "rich_locals": (
@@ -396,6 +397,7 @@ CONTEXTS = {
     "srun_labelled": "3: export WANDB_API_KEY=«{hex:40}»",
     "carriage_return": "step 1\rstep 2\rpassword=«{alnum:14}»\rstep 3",
 }
+
 
 def _block(head: str, *lines: str, between: str = "") -> str:
     """Return an armoured block; each of `lines` is a secret, `between` stands after its first line as it is."""
@@ -469,7 +471,7 @@ _LINES = (
     "python train.py {token} --epochs 3",
     "│ │ arg = '{token}' │ │",
     "https://example.org/cb?x={token}&n=1",
-    "RuntimeError(\"{token}\")",
+    'RuntimeError("{token}")',
     "\x1b[32m{token}\x1b[0m",
 )
 
@@ -477,7 +479,11 @@ _LINES = (
 def _in_line(token: str, draw: random.Random) -> str:
     """Put a token into a line whose other words say nothing of it; one that brings its words stays alone."""
     alone = "=" in token or " " in token or "://" in token
-    return "ran: " + token if alone else draw.choice(_LINES).replace("{{", "{").replace("}}", "}").replace("{token}", token)
+    return (
+        "ran: " + token
+        if alone
+        else draw.choice(_LINES).replace("{{", "{").replace("}}", "}").replace("{token}", token)
+    )
 
 
 def heldout(seed: int = SEED) -> list[Sample]:

@@ -11,7 +11,8 @@ import json
 import random
 import string
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from secret_forms.forms import Sample
 
 SEED = 20261129
 ALNUM = string.ascii_letters + string.digits
@@ -20,15 +21,6 @@ URLSAFE = ALNUM + "-_"
 HEX = "0123456789abcdef"
 
 Maker = Callable[[random.Random], str]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A text with a secret in it; `leaks` are the parts that must not survive."""
-
-    form: str
-    text: str
-    leaks: tuple[str, ...]
 
 
 def of(alphabet: str, length: int, prefix: str = "", suffix: str = "") -> Maker:

@@ -38,21 +38,21 @@ _SECRET = re.compile(r"«(.*?)»", re.DOTALL)
 @dataclass(frozen=True)
 class Sample:
     """
-    One text with the secrets in it.
+    A text with secrets in it.
 
     Attributes:
-        name: Which form it is of.
+        form: What it is a sample of.
         text: What a file would hold.
-        secrets: The parts that must go.
+        leaks: The parts that must not survive.
     """
 
-    name: str
-    text: bytes
-    secrets: tuple[bytes, ...]
+    form: str
+    text: str
+    leaks: tuple[str, ...]
 
-    def leaks(self, cleaned: bytes) -> list[bytes]:
-        """Return the secrets of which more than `LEFT_AT_MOST` characters in a row are left in `cleaned`."""
-        return [secret for secret in self.secrets if any(part in cleaned for part in _parts(secret))]
+    def leaked(self, shown: str) -> bool:
+        """Say whether more than `LEFT_AT_MOST` characters in a row of one of them stand in `shown`."""
+        return any(part in shown for leak in self.leaks for part in _parts(leak))
 
 
 def filled(form: str, draw: random.Random) -> str:
@@ -63,17 +63,18 @@ def filled(form: str, draw: random.Random) -> str:
 def sample(name: str, form: str, draw: random.Random) -> Sample:
     """Return a sample of `form`."""
     text = filled(form, draw)
-    secrets = tuple(part.encode() for secret in _SECRET.findall(text) for part in secret.splitlines() if part.strip())
-    return Sample(name, _SECRET.sub(r"\1", text).encode(), secrets)
+    return Sample(name, _SECRET.sub(r"\1", text), tuple(_SECRET.findall(text)))
 
 
-def samples(forms: dict[str, str], seed: int, in_line: Callable[[str, random.Random], str] | None = None) -> list[Sample]:
+def samples(
+    forms: dict[str, str], seed: int, in_line: Callable[[str, random.Random], str] | None = None
+) -> list[Sample]:
     """Return a sample of each form, put into a line by `in_line` where it is given; the same ones for the same seed."""
     draw = random.Random(seed)
     return [sample(name, in_line(form, draw) if in_line else form, draw) for name, form in forms.items()]
 
 
-def _parts(secret: bytes) -> set[bytes]:
-    """Return the pieces of `secret` none of which may be left; a short secret is one piece."""
-    size = min(len(secret), LEFT_AT_MOST + 1)
-    return {secret[at : at + size] for at in range(len(secret) - size + 1)}
+def _parts(leak: str) -> set[str]:
+    """Return the pieces of a secret none of which may be left; a short one is one piece."""
+    size = min(len(leak), LEFT_AT_MOST + 1)
+    return {leak[at : at + size] for at in range(len(leak) - size + 1)}
