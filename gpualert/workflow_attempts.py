@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpualert.findings import judge
+from gpualert.findings import judge, load
 from gpualert.model import Evidence, Facts, LogFile, Run, RunStatus
 from gpualert.signals.slurm import SlurmError, account_of
 from gpualert.signals.slurm_facts import said_of
@@ -43,6 +43,15 @@ def attempt_of_run(run: Run) -> Attempt | None:
         run_id=run.run_id,
         logs=_sizes([*(str(Path(run.cwd, word)) for word in engine.get("log", "").split()), *streams]),
     )
+
+
+def damaged(runs: Iterable[Run]) -> list[str]:
+    """Say of which runs the verdict was half written, or is damaged: they were judged once more."""
+    return [
+        f"rule '{run.engine.get('rule', '')}': '{run.path / 'verdict.json'}' is damaged; its logs were judged once more"
+        for run in runs
+        if (run.path / "verdict.json").exists() and load(run.path) is None
+    ]
 
 
 def attempts_told(workflow: Workflow, jobs: Sequence[FailedJob]) -> tuple[list[Attempt], list[str]]:

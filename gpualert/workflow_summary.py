@@ -20,7 +20,7 @@ from gpualert.notify.outbox import queue_message, send_due
 from gpualert.rundir import read_run
 from gpualert.settle import readable_logs
 from gpualert.state import STAMP_LENGTH, run_paths, state_of
-from gpualert.workflow_attempts import attempt_of_run, attempts_told, log_files
+from gpualert.workflow_attempts import attempt_of_run, attempts_told, damaged, log_files
 from gpualert.workflow_folder import FailedJob, Workflow, WorkflowFolder, has_ended
 from gpualert.workflow_report import build_workflow_report, status_of
 from gpualert.workflow_story import Attempt, Story, jobs_of
@@ -115,7 +115,7 @@ def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list
         done=workflow.done,
         total=workflow.total,
         jobs=jobs,
-        not_read=(*troubles, *unread),
+        not_read=(*troubles, *unread, *damaged(runs)),
     )
     return story, _windows(story, {run.run_id: run for run in runs}, {job.key: job for job in told})
 

@@ -192,6 +192,16 @@ def test_the_settings_say_whether_a_workflow_that_went_well_is_told(
     assert world.send() == [] and world.folder.is_told
 
 
+def test_a_half_written_verdict_is_named_with_its_rule_and_the_job_is_judged_once_more(world: World) -> None:
+    path = world.run(OOM)
+    (path / "verdict.json").write_text('{"schema": 1, "status": "fai')
+    world.engine_tells()
+    world.folder.end(NOW, 0, 1)
+    story = world.story()
+    assert story.failed[0].last.verdict.failure_class == "cuda_oom"
+    assert story.not_read == (f"rule 'train': '{path}/verdict.json' is damaged; its logs were judged once more",)
+
+
 def test_a_workflow_under_way_is_not_told(world: World) -> None:
     assert world.send() == [] and not world.folder.is_told
     assert status_of(world.story()) is RunStatus.RUNNING
