@@ -236,7 +236,6 @@ model.compile(tf.keras.optimizers.SGD(1e20), "mse")
 model.fit(np.random.rand(320, 4), np.zeros((320, 3)), epochs=5, verbose=2,
           callbacks=[tf.keras.callbacks.TerminateOnNaN()])
 """,
-        evidence_alt=("loss: nan",),
     ),
     tensorflow(
         "ram_oom/tensorflow_on_a_cpu",
@@ -326,7 +325,6 @@ def decode(index):
 
 print(ray.get(decode.remote(7)))
 """,
-        evidence_alt=("SIGSEGV", "Segmentation fault"),
         class_alt=("traceback",),
     ),
     ray(

@@ -180,7 +180,6 @@ data = [{"input_ids": list(range(n)), "labels": list(range(n))} for n in (3, 5) 
 Trainer(model=LlamaForCausalLM(llama), args=arguments(), train_dataset=data).train()
 """,
         class_alt=("traceback",),
-        evidence_alt=("Unable to create tensor", "stack expects each tensor"),
     ),
     trainer(
         "shape_mismatch/more_tokens_than_positions",
@@ -202,7 +201,6 @@ Trainer(
     model=BertForSequenceClassification(bert), args=arguments(max_steps=4000, disable_tqdm=True), train_dataset=Rows()
 ).train()
 """,
-        evidence_alt=("stack expects each tensor", "expected sequence of length"),
         class_alt=("traceback",),
         limit_s=300,
     ),
@@ -238,7 +236,7 @@ LlamaForCausalLM(llama).save_pretrained("base")
 llama.vocab_size = 102
 LlamaForCausalLM.from_pretrained("base", config=llama)
 """,
-        evidence_alt=("MISMATCH", "size mismatch", "ckpt: torch.Size([100, 32])"),
+        evidence_alt=("MISMATCH",),
     ),
     trainer(
         "checkpoint_corrupt/trainer_shard",
@@ -262,7 +260,6 @@ from transformers import AutoModel
 AutoModel.from_pretrained("bert-base-uncased")
 """,
         env={"HF_HUB_OFFLINE": "0", "HF_HUB_DOWNLOAD_TIMEOUT": "2"},
-        evidence_alt=("Name or service not known", "Temporary failure in name resolution", "Network is unreachable"),
         limit_s=200,
     ),
     trainer(

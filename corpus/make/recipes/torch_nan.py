@@ -161,7 +161,6 @@ for update in range(6):
     optimizer.step()
 """,
         evidence_alt=("found invalid values",),
-        class_alt=("traceback",),
     ),
     torch(
         "nan_loss/detectron_like_guard",
@@ -250,9 +249,9 @@ for step in range(50):
         first_rank=2,
     ),
     torch(
-        "nan_loss/layer_norm_of_infinity",
+        "nan_loss/hook_on_activations",
         "A forward hook looks for NaN in activations, and names the layer; two streams, two logs.",
-        "RuntimeError: NaN detected in output of layer encoder.2",
+        "RuntimeError: NaN detected in output of layer encoder.",
         """\
 import torch
 from torch import nn

@@ -64,6 +64,7 @@ logging.debug("loading 4 heads")
 heads = torch.randn(2, 4, 10, 8)
 merged = heads.transpose(1, 2).view(2, 10, 32)
 """,
+        class_alt=("shape_mismatch",),
     ),
     torch(
         "runtime_error/nothing_requires_grad",
