@@ -22,6 +22,7 @@ from gpualert.notify.digests import LONGEST_WINDOW_S, Case, Digest, Topic
 from gpualert.notify.outbox import send_due
 from gpualert.notify.spool import Spool
 from gpualert.sending import Sender
+from gpualert.settings import Digests
 
 WINDOW_S = 900.0
 ENVIRON = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
@@ -175,6 +176,17 @@ def test_where_nobody_will_come_by_as_many_are_told_as_were_told_before(site: Si
         counts.append(sum(site.told().values()))
     assert counts == [1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 16]
     assert set(site.told().values()) == {1}
+
+
+def test_a_window_of_a_day_is_no_wrong_clock_and_one_of_a_year_from_a_wrong_clock_is(site: Site) -> None:
+    day_s = 86_400.0
+    site.settings = replace(site.settings, digest=Digests(window_s=day_s))
+    for _ in range(3):
+        site.end(failed())
+    assert site.tick(day_s - 1).sent == () and len(site.tick(2).sent) == 1
+    site.end(failed())
+    site.now -= 365 * day_s
+    assert len(site.tick().sent) == 1
 
 
 def test_zero_as_the_window_tells_each_by_itself(site: Site) -> None:

@@ -214,7 +214,7 @@ class Digest:
         if window is None or (self.folder / "telling").exists():
             return True
         # One further off than any window is long is left from a clock that was wrong.
-        if window.closes_at <= now or window.closes_at > now + LONGEST_WINDOW_S:
+        if not now < window.closes_at <= now + max(LONGEST_WINDOW_S, window.length_s):
             return True
         if window.expected:
             return window.expected <= _count(self.folder / "tasks") and _count(self.folder / "new") > 0
@@ -235,7 +235,7 @@ class Digest:
 
     def extend(self, window: Window, now: float, told: int) -> None:
         """Go on collecting, for twice as long as before."""
-        length_s = min(2 * window.length_s, LONGEST_WINDOW_S)
+        length_s = max(min(2 * window.length_s, LONGEST_WINDOW_S), window.length_s)
         longer = replace(window, closes_at=now + length_s, length_s=length_s, told=window.told + told, quiet=0)
         write_atomically(self.folder / "window.json", encoded(longer))
 
