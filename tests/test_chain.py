@@ -232,6 +232,18 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(chains: Chain
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--array=1-3", "job.sh"], "not an array"),
+        (["--clusters", "other", "job.sh"], "only follow jobs on this cluster"),
+    ],
+)
+def test_jobs_that_a_chain_cannot_follow_are_refused(chains: Chains, words: list[str], said: str) -> None:
+    done = chains.attempt("chain", "start", "--", "sbatch", *words)
+    assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.parametrize(
     ("policy", "said"),
     [
         ("actions: {network: restart}", "key 'actions.network': 'restart' is none of fix, retry"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpualert.chains.command import fill, has_array, memory_asked, sbatch_words, scaled
+from gpualert.chains.command import fill, has_option, memory_asked, sbatch_words, scaled
 from gpualert.errors import UsageError
 
 
@@ -72,9 +72,9 @@ def test_the_scripts_own_lines_count_and_the_command_wins(tmp_path: Path) -> Non
     )
     assert memory_asked(words("sbatch job.sh"), tmp_path) == ("--mem", "2G")
     assert memory_asked(words("sbatch --mem=3G job.sh"), tmp_path) == ("--mem", "3G")
-    assert has_array(words("sbatch job.sh"), tmp_path)
-    assert has_array(words("sbatch --array=1-3 other.sh"), tmp_path)
-    assert not has_array(words("sbatch other.sh --array=1-3"), tmp_path)
+    assert has_option(words("sbatch job.sh"), tmp_path, "--array", "-a")
+    assert has_option(words("sbatch --array=1-3 other.sh"), tmp_path, "--array", "-a")
+    assert not has_option(words("sbatch other.sh --array=1-3"), tmp_path, "--array", "-a")
 
 
 @pytest.mark.parametrize(

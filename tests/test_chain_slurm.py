@@ -82,6 +82,18 @@ def test_a_job_that_slurm_does_not_know_yet_is_waited_for(handed_over: Callable[
     assert story(handed_over("999", 60.0)).running == 1
 
 
+@pytest.mark.parametrize(
+    "answer", ["echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "exit 1"]
+)
+def test_while_slurm_does_not_answer_its_job_may_be_running(
+    handed_over: Callable[..., Path], fake_slurm: FakeSlurm, answer: str
+) -> None:
+    chain = handed_over("999")
+    for name in ("sacct", "scontrol"):
+        fake_slurm.program(name, f"#!/bin/sh\n{answer}\n")
+    assert story(chain).running == story(chain).running == 1
+
+
 def test_a_job_that_slurm_has_forgotten_ended_as_the_run_inside_it(
     handed_over: Callable[..., Path], make_run: RunBuilder
 ) -> None:

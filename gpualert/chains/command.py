@@ -102,10 +102,10 @@ def memory_asked(command: Sequence[bytes], folder: Path) -> tuple[str, str]:
     raise UsageError("cannot ask for more memory: neither the sbatch command nor its script holds --mem=SIZE")
 
 
-def has_array(command: Sequence[bytes], folder: Path) -> bool:
-    """Say whether an sbatch command, or its script, asks for an array of jobs."""
+def has_option(command: Sequence[bytes], folder: Path, *names: str) -> bool:
+    """Say whether an sbatch command, or its script, has one of these options."""
     options, script = _parse(command[1:])
-    return any(each.name in ("--array", "-a") for each in (*options, *_script_options(script, folder)))
+    return any(each.name in names for each in (*options, *_script_options(script, folder)))
 
 
 def _script_options(script: Sequence[bytes], folder: Path) -> list[_Option]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from gpualert.chains.command import has_array, memory_asked, placeholders, scaled
+from gpualert.chains.command import has_option, memory_asked, placeholders, scaled
 from gpualert.chains.launch import limits_here
 from gpualert.chains.record import Chain, Watch
 from gpualert.chains.store import check_name
@@ -198,8 +198,11 @@ def _check(chain: Chain) -> None:
     """
     if "resume" in placeholders(chain.command) and not chain.watch.checkpoint:
         raise UsageError("the placeholder {resume} needs --checkpoint GLOB, which says where to look")
-    if chain.submits and has_array(chain.command, Path(os.fsdecode(chain.cwd))):
+    folder = Path(os.fsdecode(chain.cwd))
+    if chain.submits and has_option(chain.command, folder, "--array", "-a"):
         raise UsageError("a chain retries one job, not an array: its tasks fail for causes of their own")
+    if chain.submits and has_option(chain.command, folder, "--clusters", "-M"):
+        raise UsageError("a chain can only follow jobs on this cluster: leave out --clusters")
     for step in chain.policy.bigger:
         kind, _, name = step.what.partition(":")
         if kind == "env":
@@ -207,7 +210,7 @@ def _check(chain: Chain) -> None:
         elif not chain.submits:
             raise UsageError("--bigger mem=...: only a chain of sbatch can ask for more memory; else use env:NAME")
         else:
-            memory_asked(chain.command, Path(os.fsdecode(chain.cwd)))
+            memory_asked(chain.command, folder)
 
 
 def _check_variable(name: str, value: str, factor: float) -> None:

@@ -12,7 +12,7 @@ from gpualert.findings import Findings, unjudged
 from gpualert.model import Facts, Run, RunStatus
 from gpualert.nesting import is_inner
 from gpualert.settle import Logs, readable_logs
-from gpualert.signals.slurm import ask
+from gpualert.signals.slurm import SlurmError, ask, show
 from gpualert.signals.slurm_wanted import NoSuchJobError, find, parse
 from gpualert.slurm_job import look
 from gpualert.state import state_of
@@ -57,12 +57,20 @@ def look_at(run: Run, job_id: str) -> Told | None:
     try:
         job = find([parse(job_id)])[0]  # the first of a heterogeneous one
     except NoSuchJobError as error:
-        is_old = time.time() - _ended_at(run) > _FORGOTTEN_AFTER_S
-        return _forgotten(run, folders, error.reasons) if is_old else None
+        is_gone = time.time() - _ended_at(run) > _FORGOTTEN_AFTER_S and _is_forgotten(job_id)
+        return _forgotten(run, folders, error.reasons) if is_gone else None
     if not job.last.has_ended or job.runs_again(len(job.attempts) - 1):
         return None
     looked = look(job, folders, run.path)
     return Told(_in_place_of(run, looked.run), looked.logs, looked.findings) if looked.findings else None
+
+
+def _is_forgotten(job_id: str) -> bool:
+    """Say whether Slurm's controller answers that it knows no such job; where it is silent the job may be running."""
+    try:
+        return not show(job_id)
+    except SlurmError:
+        return False
 
 
 def _forgotten(run: Run, folders: Sequence[Path], not_read: Sequence[str]) -> Told | None:
