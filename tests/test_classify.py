@@ -155,7 +155,7 @@ def test_status_zero_with_an_uncaught_exception_at_the_end_is_a_failure(tmp_path
     ("log", "failed"),
     [
         (ERROR + "rows 0 to 8 ok\nrows 8 to 16 ok\nrows 16 to 24 ok\nrows 24 to 32 ok\nwrote 32 rows\n", False),
-        (ERROR + "job finished at 10:15:00\nelapsed 3 s\nlog kept in run.log\n", True),
+        (ERROR + "it is 10:15:00\nelapsed 3 s\nlog kept in run.log\n", True),
         ("a\nb\nc\nd\ne\n" + ERROR, True),
         (ERROR + "stage 2\nstage 3\nstage 4\nstage 5\n" + ERROR + "all stages processed\n", True),
         ("rm: cannot remove 'old': No such file or directory\nprepare\ntrain\nexport\nupload\n", False),
