@@ -1,3 +1,4 @@
+#!/bin/sh
 # Usage: unshare --mount --uts --net --ipc sh sandbox.sh BOX CHECKOUT PREFIX BASE_PREFIX UID SHM_MIB GROUP...
 #
 # Runs BOX/launch as the user UID on a machine of its own: nothing that is done there
@@ -7,6 +8,7 @@
 #   /opt/gpualert   CHECKOUT, read only
 #   /opt/venv       PREFIX, a virtual environment
 #   /usr/local      BASE_PREFIX, the Python that PREFIX was made from, unless that is in /usr
+# shellcheck disable=SC2250
 set -eu
 box=$1 checkout=$2 prefix=$3 base=$4 uid=$5 shm_mib=$6
 shift 6
