@@ -51,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="corpus-", dir="/var/tmp") as scratch:
         results = [(_twice if chosen.twice else _once)(recipe, Path(scratch)) for recipe in wanted]
-    print(f"{results.count(True)} of {len(results)} cases made")
+    print(f"{results.count(True)} of {len(results)} cases {'reached twice' if chosen.twice else 'made'}")
     return 0 if all(results) else 1
 
 

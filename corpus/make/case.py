@@ -52,9 +52,12 @@ class Looks:
         """Return what is not the same, as `name: old -> new`."""
         changes = [
             f"{name}: {getattr(other, name)!r} -> {getattr(self, name)!r}"
-            for name in ("said", "lines", "statuses")
+            for name in ("said", "statuses")
             if getattr(self, name) != getattr(other, name)
         ]
+        # A job that is killed has got as far as it has got.
+        if abs(self.lines - other.lines) > max(self.lines, other.lines) / 10:
+            changes.append(f"lines: {other.lines} -> {self.lines}")
         if self.shown != other.shown and not same_line(self.shown, other.shown):
             changes.append(f"shown: {other.shown!r} -> {self.shown!r}")
         return changes

@@ -85,7 +85,7 @@ if __name__ == "__main__":
             "Makefile": """\
 all: $(shell seq 100)
 %:
-\t@sleep 3; echo encoded $@
+\t@sleep 3
 """
         },
         pids=24,
