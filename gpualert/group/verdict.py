@@ -125,7 +125,8 @@ def judge_group(members: Sequence[Member], *, wait: bool = False, read_logs: boo
         ),
         first_rank=_first_rank(verdict, origin) if is_first else None,
         first_node=origin.host if is_first else "",
-        notes=(*verdict.notes, *_missing(members)),
+        first_gpu=origin.verdict.first_gpu if is_first and origin.verdict else "",
+        notes=tuple(dict.fromkeys((*verdict.notes, *first.findings.verdict.notes, *_missing(members)))),
     )
     return Findings(verdict, origin.findings.machine if origin.findings else (), _evidence(members, origin, first))
 
