@@ -358,9 +358,23 @@ def test_an_attempt_whose_folder_is_gone_is_complained_about_and_given_up_after_
     os.chdir("..")
     Path("gone").rmdir()
     assert "cannot start attempt 2 of chain 'homeless': No such file or directory" in chains.tick()
+    complaint = ""
     while chains.story("homeless").end is None:
-        chains.tick()
+        complaint = chains.tick()
+    assert "chain 'homeless' has ended: launch_failed ended 3 attempts in a row" in complaint
     assert chains.story("homeless").end is ChainEnd.GAVE_UP and chains.story("homeless").last == 4
+
+
+def test_an_attempt_on_another_host_that_left_no_record_is_not_started_again(chains: Chains) -> None:
+    chains.start("away", job("network", "success"), "--host", "any")
+    chains.ended("away", 1)
+    marker = chains.path("away") / "attempts" / "2.json"
+    started = json.loads((chains.path("away") / "attempts" / "1.json").read_text())
+    marker.write_text(json.dumps({**started, "host": "n9"}))
+    assert chains.tick() == "" and chains.story("away").running == 2
+    marker.write_text(json.dumps({**started, "host": "n9", "started_at": time.time() - 25 * 3600}))
+    assert "chain 'away' has ended: nobody can say whether it still runs" in chains.tick()
+    assert chains.tick() == "" and chains.story("away").last == 2
 
 
 def test_an_attempt_that_is_killed_with_all_that_looks_after_it_is_tried_again(chains: Chains) -> None:

@@ -25,7 +25,7 @@ from gpualert.files import read_regular, write_atomically
 from gpualert.findings import load
 from gpualert.ledger import Ledger
 from gpualert.ledger import read as read_ledger
-from gpualert.model import Run
+from gpualert.model import Run, RunStatus
 from gpualert.settle import readable_logs
 from gpualert.signals.process import Machine, is_alive, this_machine
 from gpualert.standing import LAUNCH_GRACE_S, UNKNOWN_AFTER_S
@@ -110,7 +110,7 @@ class Driver:
         try:
             self.starter(chain, story.last + 1, plan(chain, story, self._to_avoid(chain, story, now)), now)
         except GpualertError as error:
-            vanish(chain, story, story.last + 1, str(error), now)
+            self._vanished(chain, story, story.last + 1, str(error), now)
             raise
 
     def _to_avoid(self, chain: Chain, story: Story, now: float) -> tuple[str, ...]:
@@ -130,21 +130,38 @@ class Driver:
         """Return the story with the end of an attempt, where it has ended and nobody has written that down."""
         started = story.started.get(number)
         if started is None:
-            return vanish(chain, story, number, "the machine went down when it was started", now)
+            return self._vanished(chain, story, number, "the machine went down when it was started", now)
+        age_s = now - started.started_at
         gone = _is_gone(started, self.here)
-        if not (gone or (gone is None and now - started.started_at > UNKNOWN_AFTER_S)):
+        if gone is False or (gone is None and age_s < UNKNOWN_AFTER_S):
             return story
-        run = find_run(self.folders, chain.id, started)
-        if run:
+        if run := find_run(self.folders, chain.id, started):
             return self._reported(chain, story, started, run, now)
-        if 0 <= now - started.started_at < LAUNCH_GRACE_S:
-            return story
-        return vanish(chain, story, number, "it left no record", now)
+        if gone is None:
+            reason = f"it was started on {started.host}, and left no record"
+            return self._vanished(chain, story, number, reason, now, RunStatus.UNKNOWN)
+        return story if 0 <= age_s < LAUNCH_GRACE_S else self._vanished(chain, story, number, "it left no record", now)
+
+    def _vanished(
+        self,
+        chain: Chain,
+        story: Story,
+        number: int,
+        reason: str,
+        now: float,
+        status: RunStatus = RunStatus.LOST,
+    ) -> Story:
+        """Return the story with an attempt that left no record; where that ends the chain, no message tells of it."""
+        story = vanish(chain, story, number, reason, now, status)
+        if story.end:
+            why = story.ended[number].decision.reason
+            self.complain(f"chain '{chain.id}' has ended: {why}; attempt {number}: {reason}")
+        return story
 
     def _reported(self, chain: Chain, story: Story, started: Started, run: Run, now: float) -> Story:
         """Return the story with the end of an attempt whose report, made or given up, has not reached the chain."""
         if is_done(run.path, PARKED):
-            return vanish(chain, story, started.number, f"run {run.run_id} cannot be read", now)
+            return self._vanished(chain, story, started.number, f"run {run.run_id} cannot be read", now)
         is_reported = any(is_done(run.path, f"{state}-done") for state in ("ended", "lost", "unknown"))
         findings = load(run.path) if is_reported else None
         return conclude(chain, story, started, run, findings, readable_logs(run).files) if findings else story

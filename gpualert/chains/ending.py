@@ -121,9 +121,16 @@ def conclude(
     return story
 
 
-def vanish(chain: Chain, story: Story, number: int, reason: str, now: float) -> Story:
-    """Decide after an attempt that left no record: it could not be started, or its machine went down at once."""
-    status, action, domain = RunStatus.LOST, Action.RETRY, Domain.SCHEDULER
+def vanish(
+    chain: Chain, story: Story, number: int, reason: str, now: float, status: RunStatus = RunStatus.LOST
+) -> Story:
+    """
+    Decide after an attempt that left no record: it could not be started, or its machine went down at once.
+
+    Args:
+        status: Unknown where nobody can say whether it runs after all.
+    """
+    action, domain = Action.RETRY, Domain.SCHEDULER
     attempt = Attempt(number, status, "launch_failed", action, domain, fingerprint=reason, ended_at=now)
     return end(chain, story, Ended(attempt, _UNDECIDED))
 
