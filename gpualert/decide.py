@@ -290,8 +290,12 @@ def _how(last: Attempt, policy: RetryPolicy, action: Action) -> str:
 def _delay_s(attempts: Sequence[Attempt], policy: RetryPolicy, action: Action, chain: str) -> float:
     """Return how long to wait: not at all where what was wrong is left behind, unless the last attempt died at once."""
     last = attempts[-1]
-    changed = action in (Action.ELSEWHERE, Action.BIGGER, Action.RESUME)
-    if changed and not (action is Action.RESUME and _died_early(last, policy)):
+    at_once = {
+        Action.ELSEWHERE: bool(last.faulty_node),
+        Action.BIGGER: True,
+        Action.RESUME: not _died_early(last, policy),
+    }
+    if at_once.get(action, False):
         return 0.0
     doublings = _alike(attempts, policy) - 1 if policy.backoff == "exponential" else 0
     longest_s = max(policy.interval_s, _LONGEST_INTERVAL_S)

@@ -118,8 +118,17 @@ def test_where_the_cause_is_left_behind_there_is_no_wait(history: list[Attempt],
     assert decide(history, policy).delay_s == 0
 
 
-def test_what_dies_at_once_when_it_is_resumed_waits() -> None:
-    assert decide(attempts(("preempted", EARLY)), P).delay_s >= 660
+@pytest.mark.parametrize(
+    ("history", "policy"),
+    [
+        (attempts(("preempted", EARLY)), P),
+        (attempts(("gpu_hardware", {"faulty_node": ""})), P),
+        (attempts("network"), RetryPolicy(actions=frozen({"network": Action.ELSEWHERE}))),
+    ],
+    ids=["resumed, and died at once", "nobody knows which node", "no node is to blame"],
+)
+def test_where_nothing_is_left_behind_there_is_a_wait(history: list[Attempt], policy: RetryPolicy) -> None:
+    assert decide(history, policy).delay_s >= 660
 
 
 def test_nodes_are_left_out_once_each_and_only_for_faults_of_their_own() -> None:
