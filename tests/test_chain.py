@@ -50,6 +50,20 @@ def test_a_network_that_fails_twice_is_saved_on_the_third_attempt_and_told_once(
     assert chains.story("fetch").last == 3 and len(messages(chains.state)) == 1
 
 
+def test_a_saved_chain_is_told_although_successes_are_not_but_one_that_never_failed_is_not(
+    chains: Chains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUALERT_ON", "failure")
+    monkeypatch.setenv("GPUALERT_LONGER_THAN_S", "1h")
+    chains.start("smooth", job("success"))
+    chains.start("rough", job("network", "success"))
+    for name in ("smooth", "rough"):
+        assert chains.carry_on(name).end is ChainEnd.SAVED
+    eventually(lambda: len(list((chains.state / "runs").glob("*/claims/ended-done"))) == 3, "all reports")
+    (subject,) = chains.subjects(1)
+    assert subject.startswith("OK: rough on ")
+
+
 def test_a_missing_file_stops_at_once_and_says_what_to_do(chains: Chains) -> None:
     chains.start("typo", job("file_not_found"))
     assert chains.carry_on("typo").end is ChainEnd.NEEDS_PERSON
