@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from gpualert.cleaning import Cleaner
-from gpualert.model import Run, RunStatus, Verdict
+from gpualert.model import Run, RunStatus, Start, Verdict
 from gpualert.notify.digests import Case, Topic
 from gpualert.wording import host_of, outcome, run_name
 
@@ -29,7 +29,7 @@ def topic_of(run: Run, verdict: Verdict, *, environ: Mapping[str, str] = os.envi
     if run.start and run.start.slurm_array_job_id:
         array = run.start.slurm_array_job_id
         title = f"array {Cleaner(0).text(array)} of {name}"
-        return Topic(title, f"array {array}", urgent=not succeeded, expected=_array_size(array, environ))
+        return Topic(title, f"array {array}", urgent=not succeeded, expected=_array_size(run.start, environ))
     key = f"success {_NUMBERS.sub('#', name)}" if succeeded else f"cause {cause_of(verdict)}"
     return Topic(f"runs like {name}", key)
 
@@ -64,7 +64,8 @@ def shown_name(run: Run) -> str:
     return clean.text(clean.text(run_name(run)), _NAME_LIMIT)  # cleaned before it is cut: half a secret is not seen
 
 
-def _array_size(array: str, environ: Mapping[str, str]) -> int:
-    """Return how many tasks the array has; 0 where we are not inside it."""
-    count = environ.get("SLURM_ARRAY_TASK_COUNT", "")
-    return int(count) if environ.get("SLURM_ARRAY_JOB_ID") == array and re.fullmatch(r"[0-9]{1,9}", count) else 0
+def _array_size(start: Start, environ: Mapping[str, str]) -> int:
+    """Return how many tasks an array has, as its record or the environment inside it says; 0 where nobody does."""
+    inside = environ.get("SLURM_ARRAY_JOB_ID") == start.slurm_array_job_id
+    count = start.extra.get("slurm_array_task_count") or (environ.get("SLURM_ARRAY_TASK_COUNT", "") if inside else "")
+    return int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0

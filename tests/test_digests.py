@@ -121,10 +121,9 @@ def test_an_array_is_one_failure_at_once_and_one_digest_of_all_its_causes_when_i
     assert set(site.told().values()) == {1}
 
 
-def test_an_array_that_ends_well_is_one_message(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4711")
-    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "30")
-    ended = [site.end(a_success(), slurm_array_job_id="4711", slurm_array_task_id=str(task)) for task in range(30)]
+def test_an_array_that_ends_well_is_one_message(site: Site) -> None:
+    array = {"slurm_array_job_id": "4711", "extra": {"slurm_array_task_count": "30"}}
+    ended = [site.end(a_success(), slurm_array_task_id=str(task), **array) for task in range(30)]
     assert site.subjects() == ["30 OK: array 4711 of train.py on 4 hosts"]
     assert site.told() == Counter(ended)
 
