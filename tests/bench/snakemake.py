@@ -7,12 +7,14 @@ Print what gpualert costs a Snakemake job: workflows of tiny jobs, each way in p
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -49,31 +51,46 @@ def main(jobs: int, pairs: int) -> None:
             ),
         }
         print(f"{jobs} jobs, {_CORES} at a time, {pairs} pairs; load {os.getloadavg()[0]:.1f}\n")
-        print("| way | plain, ms a job | with gpualert | more, ms a job | times |\n|---|---|---|---|---|")
+        print("| way | plain, ms a job | more with gpualert | plain, ms of CPU a job | more with gpualert |")
+        print("|---|---|---|---|---|")
         for name, (without, with_it, options) in ways.items():
-            found = [
-                (_run(venv, folder, without, [], jobs), _run(venv, folder, with_it, options, jobs))
-                for _ in range(pairs)
-            ]
-            before, after = (statistics.median(column) for column in zip(*found, strict=True))
-            more = statistics.median(after - before for before, after in found)
-            print(f"| `{name}` | {before:.1f} | {after:.1f} | {more:.1f} | {after / before:.2f} |", flush=True)
+            sides = ((without, []), (with_it, options))
+            found = [[_run(venv, folder, *side, jobs) for side in sides] for _ in range(pairs)]
+            cells = []
+            for what in ("wall_ms", "cpu_ms"):
+                pair = [[getattr(cost, what) for cost in costs] for costs in found]
+                cells.append(statistics.median(before for before, _ in pair))
+                cells.append(statistics.median(after - before for before, after in pair))
+            print(f"| `{name}` | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
 
 
-def _run(venv: SnakemakeVenv, folder: Path, snakefile: str, options: Sequence[str], jobs: int) -> float:
-    """Run a workflow of successful jobs; return its time in ms a job."""
+@dataclass(frozen=True)
+class Cost:
+    """What a job took, in ms; the CPU time tells more where others use the machine."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+def _run(venv: SnakemakeVenv, folder: Path, snakefile: str, options: Sequence[str], jobs: int) -> Cost:
+    """Run a workflow of successful jobs."""
     with tempfile.TemporaryDirectory(prefix="work-", dir=folder) as work:
         (Path(work) / "Snakefile").write_text(snakefile)
         environ = {**os.environ, "GPUALERT_HOME": f"{work}/state", "GPUALERT_POST": "tick"}
         words = [venv.snakemake, "--cores", str(_CORES), "--quiet", "all", *options]
         with Path(work, "log").open("wb") as log:
-            began = time.perf_counter()
+            began, spent_s = time.perf_counter(), _cpu_s()
             subprocess.run(words, cwd=work, env=environ, stdout=log, stderr=log, check=True)
-            took_s = time.perf_counter() - began
+            cost = Cost((time.perf_counter() - began) / jobs * 1000, (_cpu_s() - spent_s) / jobs * 1000)
         assert len(list(Path(work, "out").iterdir())) == jobs
         left = sum(1 for _ in Path(work, "state").rglob("*")) if Path(work, "state").exists() else 0
         assert left < 50, f"{left} files are left"
-    return took_s / jobs * 1000
+    return cost
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":
