@@ -61,7 +61,24 @@ def run_in_box(job: Job, box: Path, cache: Path) -> Path:
         BoxError: It could not be started, did not end in time, or left no run directory.
     """
     home = box / "home"
-    project = home / "project"
+    _furnish(job, box, cache)
+    uid = 0 if job.as_root else _USER
+    with _groups(job) as groups:
+        base = Path(sys.base_prefix).resolve()
+        words = ["sh", Path(__file__).with_name("sandbox.sh"), box, CHECKOUT, sys.prefix, base, uid, job.shm_mib]
+        said = _run(["unshare", "--mount", "--uts", "--net", "--ipc", *map(str, words), *map(str, groups)], job, groups)
+    _own(home, os.getuid())
+    with suppress(OSError):
+        shutil.copytree(home / ".cache" / "gpualert", cache, dirs_exist_ok=True)
+    runs = home / ".local" / "state" / "gpualert" / "runs"
+    if not runs.is_dir():
+        raise BoxError(f"it left no run directory: {said.strip().rpartition(chr(10))[2]}")
+    return runs
+
+
+def _furnish(job: Job, box: Path, cache: Path) -> None:
+    """Put into a box what the job needs."""
+    home, project = box / "home", box / "home" / "project"
     project.mkdir(parents=True)
     (box / "over").mkdir()
     for name, text in {**job.files, "chatter.py": (Path(__file__).parent / "chatter.py").read_text()}.items():
@@ -71,20 +88,8 @@ def run_in_box(job: Job, box: Path, cache: Path) -> Path:
     (home / ".cache").mkdir()
     shutil.copytree(cache, home / ".cache" / "gpualert")
     _own(home, _USER)
-    uid = 0 if job.as_root else _USER
     (home / ".prepare").write_text(job.prepare + "\n")
     (home / ".launch").write_text(_launch(job))
-    with _groups(job) as groups:
-        base = Path(sys.base_prefix).resolve()
-        words = ["sh", Path(__file__).with_name("sandbox.sh"), box, CHECKOUT, sys.prefix, base, uid, job.shm_mib]
-        _run(["unshare", "--mount", "--uts", "--net", "--ipc", *map(str, words), *map(str, groups)], job, groups)
-    _own(home, os.getuid())
-    with suppress(OSError):
-        shutil.copytree(home / ".cache" / "gpualert", cache, dirs_exist_ok=True)
-    runs = home / ".local" / "state" / "gpualert" / "runs"
-    if not runs.is_dir():
-        raise BoxError("it left no run directory")
-    return runs
 
 
 def _launch(job: Job) -> str:
@@ -95,7 +100,8 @@ def _launch(job: Job) -> str:
     return "\n".join([*exports, "cd " + PROJECT, body, ""])
 
 
-def _run(words: list[str], job: Job, groups: list[Path]) -> None:
+def _run(words: list[str], job: Job, groups: list[Path]) -> str:
+    """Run the box to its end; return what was said."""
     second = subprocess.PIPE if job.split else subprocess.STDOUT
     child = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=second, start_new_session=True
@@ -109,6 +115,7 @@ def _run(words: list[str], job: Job, groups: list[Path]) -> None:
         child.wait()
     if os.environ.get("CORPUS_SHOW"):
         sys.stdout.buffer.write(out + (err or b""))
+    return (out + (err or b"")).decode("utf-8", "replace")
 
 
 def _own(folder: Path, uid: int) -> None:
