@@ -146,10 +146,22 @@ def test_a_message_refused_for_its_size_goes_without_its_attachments(state, serv
     assert len(got.content) < 40_000
 
 
-def test_a_message_refused_for_its_size_again_is_given_up(state, server):
-    queue(state, files=[an_artifact()])
+def test_a_message_refused_for_its_size_again_goes_with_the_least_that_says_what_happened(state, server):
+    identity = queue(state, files=[an_artifact()])
     server.answer("DATA", "552 too large", "552 too large")
+    assert send(state, to_server(server.port)).sent == (identity,)
+    (got,) = server.received
+    mail = message_from_bytes(got.content, policy=default)
+    assert mail["Message-ID"] == identity and mail.get_content_type() == "text/plain"
+    assert len(got.content) < 3500 and "CUDA out of memory" in mail.get_content()
+    assert "refused more for its size" in mail.get_content()
+
+
+def test_a_message_refused_for_its_size_a_third_time_is_given_up(state, server):
+    queue(state, files=[an_artifact()])
+    server.answer("DATA", "552 too large", "552 too large", "552 too large")
     assert "552 too large" in send(state, to_server(server.port)).dead[0]
+    assert server.received == []
 
 
 def test_an_announced_size_limit_sends_without_attachments_at_once(state):

@@ -17,6 +17,7 @@ from gpualert.display import shorten, visible
 _MEDIA_TYPE = re.compile(r"[a-z]+/[A-Za-z0-9.+-]{1,80}")
 _BASE64_STEP_BYTES = 57 * 1024  # whole lines: 57 bytes are 76 characters
 _NAME_LIMIT = 100
+_LEAST_CHARACTERS = 1500
 
 
 def header(value: str) -> str:
@@ -117,6 +118,21 @@ def without_attachments(message: bytes) -> bytes | None:
     )
     del note["MIME-Version"]
     return _boundary_of(message).join([parts[0], parts[1], b"\r\n" + bytes(note) + b"\r\n", b"--\r\n"])
+
+
+def shortest(message: bytes) -> bytes | None:
+    """Return the least of a mail that says what happened, as plain text; None where it is hardly longer itself."""
+    kept = headers_of(message)
+    for name in ("Content-Type", "Content-Transfer-Encoding", "MIME-Version"):
+        del kept[name]
+    said = text_of(message)
+    start = said[:_LEAST_CHARACTERS].rpartition("\n")[0] if len(said) > _LEAST_CHARACTERS else said
+    kept.set_content(
+        f"{start}\n\nThe mail server refused more for its size: gpualert show prints all of it.\n",
+        cte="quoted-printable",
+    )
+    least = bytes(kept)
+    return least if len(least) < len(message) // 2 else None
 
 
 def _parts(message: bytes) -> list[bytes]:

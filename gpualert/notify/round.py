@@ -143,9 +143,9 @@ class Round:
             self.sent.append(item.message_id)
 
     def _refused(self, item: Queued, message: bytes, error: DeliveryError) -> None:
-        smaller = _without_attachments(message) if error.too_large and not item.reduced else None
+        smaller = _smaller(message, item) if error.too_large else None
         if smaller is not None:
-            reduced = replace(item, reduced=True)
+            reduced = replace(item, reduced=True, bare=item.reduced)
             self.spool.replace_message(reduced, smaller)
             self._try(reduced)
         elif error.permanent:
@@ -195,7 +195,10 @@ def _delay_s(key: str, tries: int, longest_s: float) -> float:
     return min(_FIRST_DELAY_S * 2.0 ** min(tries - 1, 20), longest_s) * (1 - _SPREAD + 2 * _SPREAD * spread)
 
 
-def _without_attachments(message: bytes) -> bytes | None:
-    from gpualert.notify.mime import without_attachments  # costs 20 ms
+def _smaller(message: bytes, item: Queued) -> bytes | None:
+    """Return a message with less in it than what was refused: no attachments, then the least; None at the end."""
+    from gpualert.notify.mime import shortest, without_attachments  # costs 20 ms
 
-    return without_attachments(message)
+    if item.bare:
+        return None
+    return (None if item.reduced else without_attachments(message)) or shortest(message)

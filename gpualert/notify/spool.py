@@ -51,7 +51,7 @@ class Queued:
         queued_at, next_at: When it came, and from when on it may be tried.
         tries: How often it was tried.
         last_error: Why it is still here; "" before the first try.
-        reduced: Its attachments were left out, because the server refused the size.
+        reduced, bare: Its attachments, then all but the least were left out, because the server refused the size.
         refused: Recipients that were refused for good while others took it, each with the reason.
         channel: Where it goes: "" by the channel of the setting `mail`, else `SERVICES`.
     """
@@ -65,6 +65,7 @@ class Queued:
     tries: int = 0
     last_error: str = ""
     reduced: bool = False
+    bare: bool = False
     refused: tuple[str, ...] = ()
     channel: str = ""
 
