@@ -59,11 +59,9 @@ class LogHandler(LogHandlerBase):
 
 
 def follow(workflow: Any) -> None:
-    """Do what `include: "gpualert.smk"` asks for; it is called in the processes of single jobs too."""
+    """Do what `include: "gpualert.smk"` asks for; in the processes of single jobs, where it is called too, nothing."""
     if workflow.is_main_process:
         _begin(workflow.output_settings, wrapped=True)
-    else:
-        _wrap()
 
 
 class _Ear(logging.Handler):

@@ -20,6 +20,8 @@ from gpualert.workflow import job_key, workflow_id
 
 _TRIAL_KEY = "trial"
 _trying = False
+_complained = False
+_jobs: dict[int, Any] = {}
 
 
 def bash_folder() -> Path:
@@ -29,8 +31,8 @@ def bash_folder() -> Path:
 
 def is_wrapping_asked() -> bool:
     """Say whether our `bash` comes first on PATH."""
-    found = shutil.which("bash")
-    return found is not None and Path(found).samefile(bash_folder() / "bash")
+    found, ours = shutil.which("bash"), bash_folder() / "bash"
+    return found is not None and ours.exists() and ours.samefile(found)
 
 
 def wrap(bash: Path, *, trial: bool) -> str:
@@ -109,6 +111,7 @@ def _try(shell: Any) -> str:
 
 def _tell_job(caller: FrameType | None, executable: str) -> None:
     """Add to the variables of the command that `caller` is about to start; leave them where anything is unusual."""
+    global _complained
     try:
         from snakemake.shell import shell
 
@@ -121,7 +124,9 @@ def _tell_job(caller: FrameType | None, executable: str) -> None:
             python = {} if os.environ.get("GPUALERT_PYTHON") else {"GPUALERT_PYTHON": sys.executable}
             kwargs["additional_envvars"] = {**python, **facts, **asked}
     except Exception as error:
-        print(f"gpualert: a command runs unwrapped: {type(error).__name__}: {error}", file=sys.stderr)
+        if not _complained:
+            print(f"gpualert: some commands run unwrapped: {type(error).__name__}: {error}", file=sys.stderr)
+        _complained = True
 
 
 def _job_of(frame: FrameType | None) -> Mapping[str, str] | None:
@@ -148,15 +153,12 @@ def _facts(known: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-_jobs: dict[int, Any] = {}
-
-
 def _attempt(workflow: Any, jobid: int) -> int:
     """Return the number of a job's attempt; the DAG may have grown since we looked, and has new jobs then."""
+    global _jobs
     known = workflow.dag._jobid
     job = _jobs.get(jobid)
     if job is None or known.get(job) != jobid:
-        _jobs.clear()
-        _jobs.update({number: job for job, number in list(known.items())})
+        _jobs = {number: job for job, number in list(known.items())}  # in one step: jobs start in several threads
         job = _jobs.get(jobid)
     return int(job.attempt if job is not None else workflow.attempt)
