@@ -66,7 +66,8 @@ def _report(path: Path, flags: Sequence[str]) -> None:
     if group and "--alone" not in flags:
         from gpualert.group.post import report_group
 
-        report_group(group, member=path, wait=wait, began=began)
+        member = None if group == path else path
+        report_group(group, member=member, wait=wait, began=began if wait else None)
 
 
 def _note(path: Path, trouble: str) -> None:

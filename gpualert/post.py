@@ -64,7 +64,7 @@ def post(path: Path, *, wait: bool = False, until_verdict: bool = False, unknown
     if group:
         from gpualert.group.post import report_group
 
-        report_group(group, wait=wait, began=began)
+        report_group(group, member=None if group == path else path, wait=wait, began=began)
 
 
 def report_run(

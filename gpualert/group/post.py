@@ -72,7 +72,7 @@ def report_group(folder: Path, *, member: Path | None = None, wait: bool = False
     Report the group in `folder`, where that is due; nothing happens where it is done, or others are to do it.
 
     Args:
-        member: The run directory of the member on whose behalf we are here.
+        member: The run directory of the member on whose behalf we are here; None for a tick.
         wait: The job's end waits for us.
         began: Since when it does, on the monotonic clock; now by default.
 
@@ -81,7 +81,9 @@ def report_group(folder: Path, *, member: Path | None = None, wait: bool = False
     """
     began = time.monotonic() if began is None else began
     settings, trouble = load_settings_or_defaults()
-    group = _Group(folder, Claims.of(folder), settings, trouble, wait, began)
+    # A member has just reported; a tick goes by the last report that the file system knows of.
+    since = began if member else began - _age_s(folder)
+    group = _Group(folder, Claims.of(folder), settings, trouble, wait, since)
     ends = time.monotonic() + (_LOCK_S if wait else settings.lock_timeout_s)
     if wait and member and is_bad(member):
         # Where one rank's end is the end of all (srun -K, mpirun), whoever is reporting for us would be killed.
@@ -98,14 +100,19 @@ def report_group(folder: Path, *, member: Path | None = None, wait: bool = False
 
 @dataclass(frozen=True)
 class _Group:
-    """The steps of one group; each is skipped when its marker says that it is done."""
+    """
+    The steps of one group; each is skipped when its marker says that it is done.
+
+    Attributes:
+        since: Since when members are waited for, on the monotonic clock.
+    """
 
     folder: Path
     claims: Claims
     settings: Settings
     trouble: ConfigError | None
     wait: bool
-    began: float
+    since: float
 
     def go(self) -> None:
         """Report the group; again where what became known meanwhile changes a success to a failure."""
@@ -118,14 +125,13 @@ class _Group:
 
     def _ripe(self) -> Seen | None:
         """Wait until the group is to be reported, and return who has; None where that is done, or for others to do."""
-        since = self.began - _age_s(self.folder)
-        ends = since + (_WAIT_S if self.wait else _PATIENCE_S)
+        ends = self.since + (_WAIT_S if self.wait else _PATIENCE_S)
         while True:
             reported = count_joined(self.folder)
             seen = look(self.folder)
             if self._is_told(seen):
                 return None
-            turn = seen.turn(self.folder, waited=self._has_waited(seen, since, ends))
+            turn = seen.turn(self.folder, waited=self._has_waited(seen, ends))
             if turn is Turn.REPORT:
                 return seen
             if turn is Turn.WAIT:
@@ -136,10 +142,10 @@ class _Group:
     def _is_told(self, seen: Seen) -> bool:
         return not seen.runs or self.claims.has(f"{FAILED}-done") or self.claims.has(f"{seen.word}-done")
 
-    def _has_waited(self, seen: Seen, since: float, ends: float) -> bool:
+    def _has_waited(self, seen: Seen, ends: float) -> bool:
         """Say whether we have waited long enough: not as long where all have ended, as reports may have been killed."""
         now = time.monotonic()
-        if now >= ends or now < since + _WAIT_S:
+        if now >= ends or now < self.since + _WAIT_S:
             return now >= ends
         others = list(unreported(self.folder, seen.runs))
         return len(seen.runs) + len(others) == seen.size and all(run.exit for run in others)
