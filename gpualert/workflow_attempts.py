@@ -29,7 +29,7 @@ def attempt_of_run(run: Run) -> Attempt | None:
         return None
     engine = run.engine
     number = engine.get("attempt", "")
-    streams = [str(stream.path) for stream in run.streams if stream.path]
+    streams = [str(stream.path) for stream in run.streams if stream.path and _size(str(stream.path)) != 0]
     return Attempt(
         key=engine.get("key", ""),
         rule=engine.get("rule", ""),
