@@ -15,7 +15,7 @@ from outcomes import body, messages
 from .pipeline import INCLUDE, LOGGER, PATH, SHIMMED, WRAP, Pipeline, told
 from .snakemake_venv import SnakemakeVenv
 
-pytestmark = pytest.mark.engines
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]  # the first makes an environment
 
 # A good job, one that is saved by its second attempt, one that never is, one that nobody could run after it.
 STORY = """

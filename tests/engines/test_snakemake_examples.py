@@ -9,7 +9,7 @@ import pytest
 from .pipeline import Pipeline, told
 from .snakemake_venv import SnakemakeVenv
 
-pytestmark = pytest.mark.engines
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]  # the first makes an environment
 
 LOST = ("file_not_found", 1)
 

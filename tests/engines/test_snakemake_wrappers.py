@@ -13,7 +13,7 @@ from .pipeline import INCLUDE, Pipeline, told
 from .report_browser import CHROMIUM, EYE, look
 from .snakemake_venv import SnakemakeVenv
 
-pytestmark = pytest.mark.engines
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(400)]  # the first makes an environment
 
 RUN = """
     rule all:
