@@ -210,7 +210,7 @@ asyncio.run(main())
     ),
     produced(
         "assertion/under_time",
-        "/usr/bin/env time-like statistics follow the failure, twenty lines of them.",
+        "Statistics, as of time(1), follow the failure.",
         "AssertionError: checksum of shard 3 is 0x1f, expected 0x2f",
         "bash job.sh",
         files={

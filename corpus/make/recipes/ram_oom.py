@@ -92,7 +92,7 @@ int main(void) {
         command="sh -c 'ulimit -v 1000000; exec ./solve'",
     ),
     produced(
-        "ram_oom/sort_in_a_script",
+        "ram_oom/command_substitution",
         "bash itself cannot hold what a command substitution returns under ulimit -v.",
         "xrealloc: cannot allocate",
         "bash dedup.sh",

@@ -130,7 +130,7 @@ for line in lines:
     ),
     produced(
         "traceback/in_an_event_loop",
-        "An exception group of asyncio tasks... as one exception of gather.",
+        "A task of asyncio.gather raises; the frames of the event loop stand around it.",
         "LookupError: model 'gpt-nano' is not served here",
         "python serve.py",
         text="""\
