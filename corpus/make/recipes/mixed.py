@@ -125,7 +125,7 @@ for line in sys.stdin:
     produced(
         "network/retries_used_up",
         "Five attempts are refused, each is logged, and the program gives up with an exception of its own.",
-        "Connection refused",
+        "ConnectionRefusedError: [Errno 111] Connection refused",
         "python -u fetch.py",
         text="""\
 import logging
@@ -147,6 +147,7 @@ for attempt in range(1, 6):
         time.sleep(0.05)
 raise RuntimeError("giving up on the index after 5 attempts") from last
 """,
+        evidence_alt=("attempt 5 of 5 failed", "RuntimeError: giving up on the index after 5 attempts"),
     ),
     produced(
         "missing_module/behind_a_tee",
