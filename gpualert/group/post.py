@@ -27,7 +27,7 @@ from gpualert.nesting import is_inner
 # Since this post began.  Where the job's end waits, settling and sending need most of the shim's 30 s.
 _WAIT_S, _PATIENCE_S = 10.0, 60.0
 _PAUSE_S, _LOOK_AGAIN_S = 0.2, 2.0
-_LOCK_S, _STAY_S = 1.0, 20.0
+_LOCK_S, _STAY_S = 1.0, 25.0
 # Logs that no reader survived that often are not read again.
 _CLASSIFY_TRIES = 2
 
