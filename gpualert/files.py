@@ -105,7 +105,8 @@ def read_regular(path: Path | str, limit_bytes: int, *, dir_fd: int | None = Non
         UnsafeFileError, OSError: As `open_regular`.
     """
     with os.fdopen(open_regular(path, dir_fd=dir_fd, shown=shown), "rb") as file:
-        return file.read(limit_bytes)
+        # Python makes room for as much as it is asked for, however small the file is.
+        return file.read(min(limit_bytes, os.fstat(file.fileno()).st_size))
 
 
 def make_private_folder(path: Path) -> None:

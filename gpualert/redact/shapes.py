@@ -64,7 +64,8 @@ _SHAPES = (
     ("Artifactory, Sourcegraph", r"AKCp[A-Za-z0-9]{50,}|cmVmd[A-Za-z0-9]{50,}|sgp_(?:\w{5,16}_)?[0-9a-f]{40}"),
     ("1Password, age", r"A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?(?:[A-Z0-9]{5}-){3}[A-Z0-9]{5}|AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     ("Databricks, Snyk", r"dapi[0-9a-f]{32}(?:-[0-9])?|snyk_[us]at\.[\w.-]{40,}"),
-    ("Vault, Terraform, Fernet", r"hv[sbr]\.[\w-]{24,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}|gAAAAA[\w-]{60,}"),
+    ("Vault", r"hv[sbr]\.[\w-]{24,}|s\.(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{24}(?!\w)"),
+    ("Terraform, Fernet", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}|gAAAAA[\w-]{60,}"),
     ("Doppler, Infracost", r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{1,35}\.)?[A-Za-z0-9]{40,44}|ico-[A-Za-z0-9]{32}"),
     ("Pulumi, Buildkite", r"pul-[0-9a-f]{40}|bk(?:ua|aa|aj|ct|pt)_[0-9a-f]{40,}"),
     ("CircleCI, Sonar", r"CCI(?:PAT|PRJ)_[A-Za-z0-9]{22}_[0-9a-f]{40}|sq[apu]_[0-9a-f]{40}"),
@@ -76,7 +77,7 @@ _SHAPES = (
     ("Heroku, Scaleway", r"HRKU-[\w-]{36,}|SCW(?=[A-Z]*[0-9])[A-Z0-9]{17}(?!\w)"),
     ("Grafana, Sentry", r"glsa_\w{30,}|eyJrIjoi[\w-]{40,}|sntry[usa]_[\w.-]{30,}"),
     ("Datadog, Dynatrace", r"ddp?at_\w{30,}|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
-    ("New Relic", r"NR(?:AK|II|IQ|JS|RA)-[\w-]{19,}|[0-9a-fA-F]{32,36}NRAL"),
+    ("New Relic", r"NR(?:AK|II|IQ|JS|RA)-[\w-]{19,}|[0-9a-fA-F]{32,40}NRAL"),
     ("Postman, Octopus", r"PMAK-[\w-]{30,}|API-(?=[A-Z]*[0-9])[A-Z0-9]{26}(?!\w)"),
     (
         "Shopify, Linear, HubSpot",
@@ -92,8 +93,14 @@ _SHAPES = (
     ("MongoDB, Harness", r"mdb_sa_sk_[\w-]{30,}|[ps]at\.[\w-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}"),
     ("Tailscale, OpenShift", r"tskey-[a-z]+-[\w-]{16,}|sha256~[\w-]{43}"),
 )
-# `<id>:<secret>`, the id outside the run of letters that is looked at.  Source: core.telegram.org/bots/api
-_KEY = _START + "(?:" + "|".join(pattern for _, pattern in _SHAPES) + r")|(?<=[0-9]{5}:)A[\w-]{34,}"
+# `<id>:<secret>` of Telegram and Asana, the id outside the run of letters that is looked at.
+# Source: https://core.telegram.org/bots/api, https://developers.asana.com/docs/personal-access-token
+_KEY = (
+    _START
+    + "(?:"
+    + "|".join(pattern for _, pattern in _SHAPES)
+    + r")|(?<=[0-9]{5}:)A[\w-]{34,}|(?<=[0-9]{16}:)[0-9a-f]{32}(?!\w)"
+)
 
 _BLOB_BYTES = 600  # a longer run is data, such as a picture in base64
 _DRAWN_BYTES = 24  # shorter runs that look drawn are mostly ids

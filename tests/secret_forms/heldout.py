@@ -140,7 +140,7 @@ TOKENS = {
     "notion": "ntn_«{digits:11}{alnum:35}»",
     "notion_old": "secret_«{alnum:43}»",
     "airtable": "pat«{alnum:14}.{hex:64}»",
-    "asana": "2/«{digits:16}/{digits:16}:{hex:32}»",
+    "asana": "2/{digits:16}/{digits:16}:«{hex:32}»",
     "atlassian": "ATATT3xFfGF0«{b64url:180}»",
     "atlassian_scoped": "ATSTT3xFfGF0«{b64url:180}»",
     "bitbucket_app": "ATBB«{alnum:32}»",
