@@ -139,15 +139,14 @@ class Digest:
         raise FileNotFoundError(f"cannot write in '{self.folder}': it goes away again and again")
 
     def _take(self, topic: Topic, case: Case, now: float, window_s: float) -> bool:
-        self._count_task(case.task)
         make_private_folder(self.folder)
         write_new(self.folder / "window.json", encoded(_opened(topic, now, window_s)))
-        if topic.urgent and self._is_first(case):
-            return False
-        if not (self.folder / "telling" / case.file_name).exists():
+        is_first = topic.urgent and self._is_first(case)
+        if not is_first and not (self.folder / "telling" / case.file_name).exists():
             make_private_folder(self.folder / "new")
             write_atomically(self.folder / "new" / case.file_name, encoded(case))
-        return True
+        self._count_task(case.task)  # last: the digest of an array closes once all of its tasks are counted
+        return not is_first
 
     def _is_first(self, case: Case) -> bool:
         return write_new(self.folder / "first", case.message_id.encode()) or self.first() == case.message_id
