@@ -64,7 +64,7 @@ def _once(recipe: Recipe, scratch: Path) -> bool:
     made = _make(recipe, scratch)
     if made is None:
         return False
-    for change in publish(made, CORPUS / recipe.name):
+    for change in publish(made, CORPUS / recipe.name, recipe):
         print(f"{recipe.name}: {change}", flush=True)
     return True
 

@@ -147,7 +147,7 @@ def lacking(recipe: Recipe) -> list[str]:
     return [name for name in recipe.uses if not _version(name)]
 
 
-def publish(made: Path, case: Path) -> list[str]:
+def publish(made: Path, case: Path, recipe: Recipe) -> list[str]:
     """
     Put a new case in the place of an old one, unless it looks the same; return what has changed.
 
@@ -164,7 +164,7 @@ def publish(made: Path, case: Path) -> list[str]:
         shutil.rmtree(case)
         shutil.copytree(made, case)
     elif _relabelled(made, case):
-        shutil.copyfile(made / LABEL, case / LABEL)
+        write_label(case, recipe)  # its lines are those of the logs that stay
         changes = ["label"]
     return changes
 
