@@ -21,7 +21,7 @@ from gpualert.files import make_private_folder, write_atomically, write_new
 from gpualert.notify.records import SpoolError, encoded, read_bytes, read_record
 from gpualert.notify.spool import name_of
 
-LONGEST_WINDOW_S = 6 * 3600.0
+LONGEST_WINDOW_S = 3600.0
 _NAME_BYTES = 4096
 _MOST_QUIET = 96  # windows; a day by default
 _TRIES = 100  # each fails only when a digest begins or ends between two lines of ours
