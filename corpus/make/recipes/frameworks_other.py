@@ -198,7 +198,7 @@ _TENSORFLOW = [
     tensorflow(
         "shape_mismatch/keras_input",
         "A Keras model is fitted to data of another width.",
-        "expected axis -1 of input shape to have value 4",
+        "Matrix size-incompatible: In[0]: [32,5], In[1]: [4,3]",
         """\
 model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(3)])
 model.compile("sgd", "mse")
@@ -242,6 +242,7 @@ model.fit(np.random.rand(320, 4), np.zeros((320, 3)), epochs=5, verbose=2,
         "TensorFlow's CPU allocator cannot have 4 TB.",
         "OOM when allocating tensor with shape[1000000,1000000]",
         "print('building the kernel matrix')\ntf.ones((10**6, 10**6))\n",
+        evidence_alt=("Allocator (mklcpu) ran out of memory",),
     ),
     tensorflow(
         "file_not_found/tensorflow_records",
@@ -258,9 +259,10 @@ for number, record in enumerate(tf.data.TFRecordDataset(["train-00000.tfrecord",
     tensorflow(
         "checkpoint_corrupt/tensorflow_table",
         "A checkpoint whose index is no table.",
-        "DATA_LOSS: file is too short to be an sstable",
+        "RuntimeError: Unable to open table file",
         'open("ckpt-12.index", "w").write("garbage")\nprint("restoring ckpt-12")\n'
         'tf.train.load_checkpoint("ckpt-12.index")\n',
+        evidence_alt=("DATA_LOSS: file is too short",),
     ),
     tensorflow(
         "checkpoint_corrupt/keras_weights",
@@ -289,7 +291,7 @@ build(5).load_weights("best.weights.h5")
     tensorflow(
         "assertion/tensorflow_debugging",
         "tf.debugging.assert_equal.",
-        "batch sizes differ between towers",
+        "InvalidArgumentError: batch sizes differ between towers",
         'tf.debugging.assert_equal(tf.constant(32), tf.constant(31), message="batch sizes differ between towers")\n',
         class_alt=("traceback",),
         evidence_alt=("Condition x == y did not hold",),

@@ -188,7 +188,7 @@ Trainer(model=LlamaForCausalLM(llama), args=arguments(), train_dataset=data).tra
         """\
 def rows():
     for number in range(100_000):
-        length = 20 if number == 9000 else 8
+        length = 20 if number // 8 == 1100 else 8
         yield {"input_ids": [1] * length, "labels": number % 2}
 
 
@@ -201,7 +201,6 @@ Trainer(
     model=BertForSequenceClassification(bert), args=arguments(max_steps=4000, disable_tqdm=True), train_dataset=Rows()
 ).train()
 """,
-        class_alt=("traceback",),
         limit_s=300,
     ),
     trainer(

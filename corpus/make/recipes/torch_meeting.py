@@ -77,7 +77,7 @@ _LEFT = [
         "nccl/rank_leaves_under_mpirun",
         "The last stage of a pipeline returns early with status 0.",
         "gloo/transport/tcp/pair.cc",
-        program("pipeline", at(2, 20, "os._exit(0)")),
+        program("pipeline", at(2, 20, "time.sleep(1)\nos._exit(0)")),
         "mpirun",
         of=3,
     ),
@@ -141,7 +141,7 @@ _MEETING = [
     ranks(
         "rendezvous/ranks_of_two_opinions",
         "Rank 0 thinks of two ranks, rank 1 of three.",
-        "Timed out",
+        "wait timeout after 6000ms",
         program("pipeline", before='os.environ["WORLD_SIZE"] = str(2 + int(os.environ["RANK"]))\ntime.sleep(0.2)'),
         "bash",
     ),
@@ -155,10 +155,11 @@ _MEETING = [
     torch(
         "rendezvous/unknown_master",
         "MASTER_ADDR is a name that no server knows.",
-        "gpu-head.cluster.example",
+        "The client socket has timed out after 6000ms",
         program("allreduce"),
         env={"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "gpu-head.cluster.example", "MASTER_PORT": "29500"},
         class_alt=("network",),
+        evidence_alt=("gpu-head.cluster.example",),
         limit_s=90,
     ),
     torch(
@@ -212,15 +213,14 @@ _PORTS = [
             "first=$!\nsleep 1\nRANK=1 timeout 20 python train.py &\nwait $first\nstatus=$?\nwait\nexit $status\n"
         },
         launch=_TAKEN.replace("COMMAND", "bash start.sh"),
-        first_rank=0,
     ),
     torch(
         "port_in_use/two_trainings_on_a_node",
-        "A second torchrun with the default port, while a first one trains.",
+        "A second torchrun with the same port, while a first one trains.",
         "EADDRINUSE",
-        program("ddp", "time.sleep(0.05)", steps=400, timeout_s=60),
-        launch="torchrun --nproc-per-node=1 train.py >/dev/null 2>&1 &\nsleep 8\n"
-        "gpualert run -- torchrun --nproc-per-node=1 train.py\nkill $!\n",
+        program("ddp", "time.sleep(0.1)", steps=2000, timeout_s=60),
+        launch="torchrun --nproc-per-node=1 --master-port=29500 train.py >/dev/null 2>&1 &\nsleep 15\n"
+        "gpualert run -- torchrun --nproc-per-node=1 --master-port=29500 train.py\nkill $!\n",
     ),
     torch(
         "port_in_use/spawned_after_a_long_preparation",
@@ -279,7 +279,6 @@ class Watchdog(threading.Thread):
 
 
 watchdog = Watchdog()
-watchdog.start()
 
 
 def log(line):
@@ -288,6 +287,7 @@ def log(line):
 
 
 tiny.train(1100, form=0, seed=31, log=log)
+watchdog.start()
 lock = threading.Lock()
 lock.acquire()
 lock.acquire()
@@ -295,38 +295,34 @@ lock.acquire()
     ),
     torch(
         "hang/faulthandler_limit",
-        "faulthandler ends a program that waits for a worker that does nothing.",
+        "faulthandler ends a program that waits for a reader that does nothing.",
         "Timeout (0:00:08)!",
         """\
 import faulthandler
+import queue
+import threading
 import time
 
-import torch.multiprocessing as mp
+import torch
 
-
-def worker(queue):
-    time.sleep(600)
-
-
-if __name__ == "__main__":
-    faulthandler.dump_traceback_later(8, exit=True)
-    queue = mp.Queue()
-    mp.Process(target=worker, args=(queue,), daemon=True).start()
-    print("waiting for the first batch", flush=True)
-    queue.get()
+batches = queue.Queue()
+faulthandler.dump_traceback_later(8, exit=True)
+threading.Thread(target=time.sleep, args=(600,), daemon=True, name="reader").start()
+print("waiting for the first batch", flush=True)
+batches.get()
 """,
     ),
     torch(
         "hang/supervisor_of_the_script",
         "A supervisor in the job's script watches the log, and kills the ranks when nothing comes.",
-        "supervisor: no output for 8 s, killing the job",
+        "supervisor: no output for 15 s, killing the job",
         program("pipeline", at(1, 25, "time.sleep(600)"), timeout_s=3600),
         command="bash supervise.sh",
         files={
             "supervise.sh": f"{_RUN} --master-port=29662 train.py >train.log 2>&1 &\njob=$!\n"
             "tail -n +1 -f train.log &\n"
-            "tail=$!\nold=-1\nwhile kill -0 $job 2>/dev/null; do\n    sleep 8\n    new=$(stat -c %s train.log)\n"
-            '    if [ "$new" = "$old" ]; then\n        echo "supervisor: no output for 8 s, killing the job" >&2\n'
+            "tail=$!\nold=-1\nwhile kill -0 $job 2>/dev/null; do\n    sleep 15\n    new=$(stat -c %s train.log)\n"
+            '    if [ "$new" = "$old" ]; then\n        echo "supervisor: no output for 15 s, killing the job" >&2\n'
             "        kill -9 $job\n        kill $tail\n        exit 75\n    fi\n    old=$new\ndone\nkill $tail\n"
         },
     ),

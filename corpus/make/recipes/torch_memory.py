@@ -198,6 +198,7 @@ if __name__ == "__main__":
         "is killed by signal: Segmentation fault",
         loader("if index == 50:\n    time.sleep(1)\n    import ctypes\n    ctypes.string_at(8)"),
         class_alt=("segfault",),
+        evidence_alt=("Unexpected segmentation fault encountered in worker",),
     ),
     torch(
         "dataloader_worker/aborts_with_a_reason",
