@@ -22,22 +22,32 @@ _WELL = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 _HEADING = re.compile(r"(Exception|Error)\b.*:$")
 
 
-def attempt_of_run(run: Run) -> Attempt | None:
-    """Return what a run tells of a failed attempt; None where it went well, or is under way."""
+def attempt_of_run(run: Run, kept: Mapping[tuple[str, int], FailedJob]) -> Attempt | None:
+    """
+    Return what a run tells of a failed attempt; None where it went well, or is under way.
+
+    Args:
+        kept: What the engine told, by job and attempt: where the run was judged too late, after the next attempt had
+            begun, the copies of the logs still tell.
+    """
     found = findings_of(run)
     if found is None or found.verdict.status in _WELL:
         return None
-    engine = run.engine
-    number = engine.get("attempt", "")
+    engine, verdict = run.engine, found.verdict
+    number = int(engine["attempt"]) if engine.get("attempt", "").isdecimal() else 0
+    told = kept.get((engine.get("key", ""), number))
+    if told and told.copies and verdict.failure_class == "unknown":
+        again = judge(log_files(told), Facts(status=run.exit.status if run.exit else None))
+        verdict = again if again.failure_class != "unknown" else verdict
     streams = [str(stream.path) for stream in run.streams if stream.path and _size(str(stream.path)) != 0]
     return Attempt(
         key=engine.get("key", ""),
         rule=engine.get("rule", ""),
         wildcards=engine.get("wildcards", ""),
-        number=int(number) if number.isdecimal() else 0,
+        number=number,
         ended_at=run.exit.ended_at if run.exit else (run.start.started_at if run.start else 0.0),
         exit_status=run.exit.status if run.exit else None,
-        verdict=found.verdict,
+        verdict=verdict,
         node=host_of(run),
         external_job=job_of(run),
         run_id=run.run_id,

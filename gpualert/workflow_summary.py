@@ -101,7 +101,8 @@ def gather(folder: WorkflowFolder, folders: Iterable[Path]) -> tuple[Story, list
         workflow = replace(workflow, ended_at=time.time())  # just noticed
     told, passed, troubles = folder.failures()
     runs = list(_runs(workflow, folders))
-    seen = [attempt for run in runs if (attempt := attempt_of_run(run))]
+    kept = {(job.key, job.attempt): job for job in told}
+    seen = [attempt for run in runs if (attempt := attempt_of_run(run, kept))]
     gated = _gated(workflow, {attempt.key for attempt in seen})
     others = [job for job in _not_seen(told, seen) if job.key not in gated]
     judged, unread = attempts_told(workflow, others)

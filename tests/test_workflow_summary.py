@@ -88,6 +88,17 @@ def test_the_engines_failure_without_a_run_is_judged_by_a_copy_of_the_log(world:
     assert job.last.logs == ((str(log), 0),)
 
 
+def test_a_run_judged_after_its_log_was_overwritten_is_judged_by_the_copy(world: World, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(OOM)
+    world.run(b"", status=3)
+    world.engine_tells(logs=(str(log),))
+    log.write_bytes(b"")
+    world.folder.end(NOW, 0, 1)
+    (job,) = world.story().failed
+    assert (job.last.verdict.failure_class, job.last.exit_status, job.last.run_id != "") == ("cuda_oom", 3, True)
+
+
 def test_without_a_telling_log_the_engines_words_are_the_evidence(world: World) -> None:
     world.engine_tells(said="MissingOutputException in rule a in file x, line 1:\nJob 1 completed, but:\nout")
     world.folder.end(NOW, 0, 1)
