@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpualert.model import Run
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,99}")
 _RENDEZVOUS = re.compile(r"--(rdzv[-_]id|rdzv[-_]endpoint|nnodes|node[-_]rank)(?:=(.*))?", re.DOTALL)
 
 

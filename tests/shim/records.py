@@ -48,6 +48,7 @@ START = {
     "slurm_restart_count": NUMBER,
     "slurm_array_job_id": WORD,
     "slurm_array_task_id": WORD,
+    "slurm_array_task_count": NUMBER,
     "group": WORD,
     "group_size": NUMBER,
     "group_rank": NUMBER,
