@@ -263,8 +263,8 @@ AutoModel.from_pretrained("bert-base-uncased")
     ),
     trainer(
         "nan_loss/trainer_prints_nan_losses",
-        "A learning rate of 1e30: the loss is NaN from the third step on, to the end; the status is 0.",
-        "'loss': 'nan'",
+        "A learning rate of 1e30: gradients are NaN to the end, the Trainer logs such losses as 0; the status is 0.",
+        "'grad_norm': 'nan'",
         """\
 data = [{"input_ids": [1, 2, 3, number % 90], "labels": [1, 2, 3, number % 90]} for number in range(400)]
 Trainer(
@@ -274,12 +274,11 @@ Trainer(
 ).train()
 print("done")
 """,
-        evidence_alt=("nan",),
     ),
     torch(
         "file_not_found/accelerate_state",
         "accelerate loads the state of a run that was never saved.",
-        "/home/user/project/checkpoint-100",
+        "ValueError: Tried to find checkpoint-100 but folder does not exist",
         """\
 import torch
 from accelerate import Accelerator
@@ -291,6 +290,7 @@ accelerator.load_state("checkpoint-100")
 """,
         framework="accelerate",
         uses=("torch", "accelerate"),
+        class_alt=("traceback",),
     ),
     torch(
         "config_error/accelerate_precision",
@@ -302,8 +302,8 @@ accelerator.load_state("checkpoint-100")
         class_alt=("traceback",),
     ),
     torch(
-        "assertion/accelerate_launch_of_two",
-        "accelerate launch starts two processes; the second asserts the size of its shard.",
+        "assertion/accelerate_with_two_processes",
+        "Two processes of accelerate under torchrun; the second asserts the size of its shard.",
         "AssertionError: process 1 got 31 samples, expected 32",
         """\
 import torch
@@ -318,8 +318,7 @@ index = accelerator.process_index
 assert mine == 32, f"process {index} got {mine} samples, expected 32"
 accelerator.wait_for_everyone()
 """,
-        command="accelerate launch --cpu --num_processes=2 --num_machines=1 --mixed_precision=no --dynamo_backend=no"
-        " --main_process_port=29671 train.py",
+        command="torchrun --nproc-per-node=2 --master-port=29671 train.py",
         env={"ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"},
         framework="accelerate",
         uses=("torch", "accelerate"),

@@ -73,7 +73,7 @@ import torch
 torch.manual_seed(2)
 model = torch.nn.Linear(4, 1)
 for step in range(5):
-    loss = torch.sqrt(torch.relu(model(torch.randn(64, 4) * 3))).mean()
+    loss = (model(torch.randn(64, 4)) * 10.0 ** (8 * step)).pow(2).mean()
     model.zero_grad()
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)

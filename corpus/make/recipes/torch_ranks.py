@@ -161,8 +161,8 @@ _FILES = [
         "file_not_found/shard_of_one_rank",
         "The shard of rank 1 was not staged.",
         "FileNotFoundError: [Errno 2] No such file or directory: 'shards/train-00001-of-00002.pt'",
-        program("ddp", 'if step == 10:\n    torch.load(f"shards/train-{rank:05d}-of-{world:05d}.pt")'),
-        prepare="mkdir shards && cd shards && python3 -c 'import torch; torch.save({}, \"train-00000-of-00002.pt\")'",
+        program("ddp", 'if step == 10:\n    open(f"shards/train-{rank:05d}-of-{world:05d}.pt", "rb").read()'),
+        prepare="mkdir shards && touch shards/train-00000-of-00002.pt",
         first_rank=1,
     ),
     ranks(
@@ -201,7 +201,12 @@ _FILES = [
         first_rank=1,
     ),
 ]
-_LIMIT = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))\n"
+# One GiB more than it has.
+_LIMIT = (
+    "import resource\n"
+    "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+    "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)\n"
+)
 _MEMORY = [
     ranks(
         "ram_oom/rank_gathers_everything",
