@@ -48,8 +48,8 @@ def post(run: str, wait: bool, until: str | None, unknown: bool) -> int:
 @click.option("--start", is_flag=True, required=True, help="It has begun.")
 def ping(run: str, start: bool) -> None:
     """Tell the outside alarm of a RUN that it has begun; what the shim starts by itself."""
-    from gpualert.pinging import ping_start
     from gpualert.mailing import note
+    from gpualert.pinging import ping_start
     from gpualert.rundir import read_run
 
     settings, _ = load_settings_or_defaults()
