@@ -41,18 +41,20 @@ class Looks:
         shown: Its first line of evidence.
         lines: How many lines the logs have.
         statuses: The exit status of each run.
+        commands: The command line of each run.
     """
 
     said: str
     shown: str
     lines: int
     statuses: tuple[str, ...]
+    commands: tuple[str, ...]
 
     def differs(self, other: Looks) -> list[str]:
         """Return what is not the same, as `name: old -> new`."""
         changes = [
             f"{name}: {getattr(other, name)!r} -> {getattr(self, name)!r}"
-            for name in ("said", "statuses")
+            for name in ("said", "statuses", "commands")
             if getattr(self, name) != getattr(other, name)
         ]
         # A job that is killed has got as far as it has got.
@@ -69,7 +71,9 @@ def look(case: Path) -> Looks:
     verdict = classify(found.logs, found.facts, _rules())
     lines = sum(read_log(path).count(b"\n") for path in case.rglob("*.log"))
     statuses = tuple(re.findall(r"^status=(\d+)$", path.read_text(), re.M)[0] for path in sorted(case.rglob("exit")))
-    return Looks(verdict.failure_class, verdict.evidence[0].text if verdict.evidence else "", lines, statuses)
+    commands = tuple(path.read_text("utf-8", "replace") for path in sorted(case.rglob("argv")))
+    shown = verdict.evidence[0].text if verdict.evidence else ""
+    return Looks(verdict.failure_class, shown, lines, statuses, commands)
 
 
 @cache

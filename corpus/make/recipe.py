@@ -178,7 +178,7 @@ def produced(name: str, how: str, evidence: str, command: str = "", **more: Any)
             first word of `command` that ends as a file's does.
     """
     if "text" in more:
-        name_of_file = next(word for word in re.split(r"[\s'\"]+", command) if re.search(r"\w\.[a-z]+$", word))
+        name_of_file = next(word for word in re.split(r"[\s'\";]+", command) if re.search(r"\w\.[a-z]+$", word))
         more["files"] = {name_of_file.removeprefix("./"): more.pop("text"), **more.get("files", {})}
     of_job = {key: more.pop(key) for key in Job.__dataclass_fields__ if key in more}
     return Recipe(name, Job(command, **of_job), how, evidence, **more)

@@ -163,9 +163,9 @@ solve-large:
     ),
     produced(
         "oom_killer/one_rank_of_four",
-        "Rank 3 of four holds the largest shard; mpirun reports its death and ends the others.",
-        "exited on signal 9 (Killed)",
-        "mpirun --oversubscribe -n 4 python -u shard.py",
+        "Rank 3 of four holds the largest shard; its shell says that it was killed, and mpirun ends the others.",
+        "Killed",
+        "mpirun --oversubscribe -n 4 bash -c 'python -u shard.py; exit $?'",
         text="""\
 import os
 import time

@@ -245,6 +245,7 @@ for shard in range(4):
         text="""\
 import logging
 import os
+import time
 from concurrent.futures import ProcessPoolExecutor
 
 import chatter
@@ -254,6 +255,7 @@ logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(mess
 
 def tokenize(shard):
     if shard == 13:
+        time.sleep(1)
         os.abort()
     return shard * 1000
 
@@ -269,10 +271,10 @@ if __name__ == "__main__":
     ),
     compiled(
         "segfault/one_rank_of_four",
-        "One of four ranks under mpirun writes through a null pointer; the launcher ends the others.",
-        "exited on signal 11 (Segmentation fault)",
+        "One of four ranks under mpirun writes through a null pointer; its shell says so, and mpirun ends the others.",
+        "Segmentation fault",
         _RANK,
-        command="mpirun --oversubscribe -n 4 ./solve",
+        command="mpirun --oversubscribe -n 4 bash -c './solve; exit $?'",
         framework="mpi",
         uses=("gcc", "mpirun"),
         first_rank=2,
