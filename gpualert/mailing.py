@@ -182,7 +182,7 @@ def why_no_mail(
     longer_than_s = settings.longer_than_s if asked_s is None else asked_s
     if is_inner(run):
         return "the run that it is part of reports it"
-    if run.start and run.start.engine:  # the job itself, or a run inside it that outlived its record
+    if run.engine.get("name") or (run.start and run.start.engine):  # the job itself, or a run inside it
         return "the summary of its workflow reports it"
     if findings.again:
         return findings.again
