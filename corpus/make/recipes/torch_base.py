@@ -55,8 +55,12 @@ def torch(name: str, how: str, evidence: str, text: str, **more: Any) -> Recipe:
     Return the recipe of a program in PyTorch, `train.py`; beside it lies `tiny.py`.
 
     Args:
-        more: As for `produced`; also `command` in place of `python -u train.py`.
+        more: As for `produced`; also `command` in place of `python -u train.py`, and `steps` of a real training
+            that the program does first, a line each.
     """
+    if steps := more.pop("steps", 0):
+        text = f"import tiny\n\ntiny.train({steps}, form={len(name) % 3}, seed={len(name)})\n\n{text}"
+        how = f"{how} After {steps:,} steps of a training."
     command = more.pop("command", "python -u train.py")
     files = {"tiny.py": TINY, "train.py": text, **more.pop("files", {})}
     env = {**ENV, **more.pop("env", {})}

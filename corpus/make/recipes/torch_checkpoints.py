@@ -67,6 +67,7 @@ for shard in ("model-00002-of-00003.safetensors",):
     load_file(shard)
 """,
         uses=("torch", "safetensors"),
+        steps=1494,
     ),
     torch(
         "checkpoint_corrupt/safetensors_header",
@@ -200,6 +201,7 @@ optimizer = torch.optim.AdamW(groups)
 print("resuming the optimizer")
 optimizer.load_state_dict(torch.load("optimizer.pt"))
 """,
+        steps=1457,
     ),
     torch(
         "checkpoint_mismatch/optimizer_of_other_parameters",

@@ -121,6 +121,7 @@ cache = Cache(128)
 print("generating 1 of 32 tokens")
 F.scaled_dot_product_attention(torch.randn(1, 2, 1, 8), cache.keys, cache.values)
 """,
+        steps=1346,
     ),
     torch(
         "device_mismatch/optimizer_state_after_offload",

@@ -74,6 +74,7 @@ model = torch.nn.Sequential(*(Block() for _ in range(3)))
 print("lm_head dtype: torch.bfloat16")
 model(torch.randn(2, 5, 64))
 """,
+        steps=1383,
     ),
     torch(
         "dtype_mismatch/convolution_of_doubles",
@@ -140,5 +141,6 @@ votes = torch.tensor([[3, 1, 0], [0, 2, 2]])
 print("ensemble of 4 models")
 print(torch.softmax(votes, dim=-1))
 """,
+        steps=1420,
     ),
 ]

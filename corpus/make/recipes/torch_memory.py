@@ -56,6 +56,7 @@ print("similarity of", len(embeddings), "embeddings")
 similarity = embeddings @ embeddings.T
 """,
         command=_ULIMIT,
+        steps=1272,
     ),
     torch(
         "ram_oom/cache_of_activations",
@@ -123,6 +124,7 @@ table = torch.randn(4096, 4096)
 table.share_memory_()
 """,
         shm_mib=16,
+        steps=1309,
     ),
     torch(
         "shm_exhausted/numpy_shared_block",
@@ -181,9 +183,9 @@ if __name__ == "__main__":
     ),
     torch(
         "dataloader_worker/killed",
-        "A worker dies by SIGKILL, and nothing says who sent it.",
+        "A worker dies by SIGKILL, and nothing says who sent it; 1,100 steps before.",
         "is killed by signal: Killed",
-        loader("if index == 77:\n    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGKILL)"),
+        loader("if index == 8800:\n    time.sleep(1)\n    os.kill(os.getpid(), signal.SIGKILL)", length=12000, side=2),
         class_alt=("oom_killer",),
     ),
     torch(

@@ -141,6 +141,7 @@ logits = hidden @ head.T
 print("generating with top_p=0.9 temperature=0.7")
 token = torch.multinomial(torch.softmax(logits, -1), 1)
 """,
+        steps=1531,
     ),
     torch(
         "nan_loss/distribution_validation",

@@ -211,6 +211,7 @@ labels = torch.randint(100, (2, 61))
 print("evaluating perplexity on 1 batch")
 loss = F.cross_entropy(logits[:, :-1].reshape(-1, 100), labels[:, 1:].reshape(-1))
 """,
+        steps=1568,
     ),
     produced(
         "shape_mismatch/numpy_broadcast",

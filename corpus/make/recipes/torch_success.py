@@ -22,7 +22,8 @@ RECIPES = [
             ),
         )
         + 'if rank == 0:\n    print("training finished after 1 restart", flush=True)\n',
-        command="torchrun --nproc-per-node=2 --max-restarts=1 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29681 train.py",
+        command="torchrun --nproc-per-node=2 --max-restarts=1 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29681"
+        " train.py",
     ),
     torch(
         "success/batch_halved_after_an_allocation_failed",
