@@ -254,7 +254,11 @@ def test_a_packed_text_is_opened_cleaned_and_packed_again(log: Path) -> None:
     assert (body.media_type, body.suffix, body.note) == ("application/gzip", "", "")
 
 
-@pytest.mark.parametrize("data", [gzip.compress(b"\0\1" * 100), b"\x1f\x8bno archive", b"plain", b""])
+@pytest.mark.parametrize(
+    "data",
+    [gzip.compress(b"\0\1" * 100), b"\x1f\x8bno archive", b"plain", b""],
+    ids=["binary", "no-archive", "plain", "empty"],
+)
 def test_what_is_no_packed_text_is_not_taken_for_one(data: bytes, log: Path) -> None:
     log.write_bytes(data)
     assert packed_body_of(log) is None
