@@ -132,7 +132,7 @@ def write_texts(case: Path, recipe: Recipe, texts: Iterable[Text]) -> None:
     texts = list(texts)
     for number, text in enumerate(texts):
         target = case if len(texts) == 1 else case / f"rank{text.rank if text.rank is not None else number}"
-        target.mkdir(parents=True)
+        target.mkdir(parents=True, exist_ok=True)
         _write_text(target, text, _run_id(recipe.name, number), len(texts))
 
 
