@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpualert.files import open_regular, write_atomically
-from gpualert.jsonfiles import append_line, read_lines
+from gpualert.jsonfiles import append_line, bounded_lines, read_lines
 from gpualert.model import SCHEMA
 
 _PUT_ASIDE_BYTES = 64 << 20
@@ -71,7 +71,7 @@ def read_engine_history(state: Path, workflow: str, begin: tuple[int, int] = (0,
     for path, from_byte in _from(_files(state), begin):
         with suppress(FileNotFoundError), os.fdopen(open_regular(path), "rb") as file:
             file.seek(from_byte)
-            for line in file:
+            for line in bounded_lines(file):
                 if mark in line and (found := _parsed(line)).get("workflow") == workflow:
                     yield found
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from gpualert.files import open_append, open_regular, read_regular, write_atomically
 
 _LIMIT_BYTES = 16 << 20
+_LINE_BYTES = 1 << 20  # a longer line is none of ours
 
 
 def plain(value: Any) -> Any:
@@ -84,6 +85,14 @@ def _ends_in_a_line(path: Path) -> bool:
         return file.read(1) in (b"", b"\n")
 
 
+def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; of one that is longer than 1 MiB only the beginning, and nothing after it."""
+    while line := file.readline(_LINE_BYTES):
+        yield line
+        if len(line) == _LINE_BYTES and not line.endswith(b"\n"):
+            return
+
+
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """
     Yield the number of each line, from 1, and the object in it; None where a line was cut off or is none.
@@ -98,7 +107,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     except FileNotFoundError:
         return
     with file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(bounded_lines(file), start=1):
             try:
                 found = json.loads(line)
             except (ValueError, RecursionError):

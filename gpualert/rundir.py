@@ -116,7 +116,7 @@ class _Reader:
         found = self._bytes("format", 256)
         if found is None:
             raise RunDirError(self.path, "format", "it is missing; is this a run directory?")
-        name = found.split(b"\n", 1)[0].decode("ascii", "replace")
+        name = found.split(b"\n", 1)[0][:40].decode("ascii", "replace")
         if name != FORMAT:
             raise RunDirError(self.path, "format", f"{name!r} is not {FORMAT!r}; another version of gpualert wrote it")
 
