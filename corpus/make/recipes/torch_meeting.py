@@ -106,6 +106,15 @@ _LEFT = [
     ),
 ]
 _MEETING = [
+    torch(
+        "runtime_error/restart_that_did_not_help",
+        "Rank 1 of two fails; torchrun starts both again, and the second attempt meets the addresses of the first.",
+        "RuntimeError: glitch of a reader",
+        program("ddp", at(1, 12, 'raise RuntimeError("glitch of a reader")')),
+        command=f"{_RUN} --max-restarts=1 --master-port=29681 train.py",
+        class_alt=("rendezvous", "nccl"),
+        first_rank=1,
+    ),
     ranks(
         "rendezvous/rank_joins_late",
         "Rank 1 comes 15 s after rank 0, which waits 6 s.",

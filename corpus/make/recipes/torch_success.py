@@ -5,25 +5,15 @@ from __future__ import annotations
 from corpus.make.recipes.frameworks_other import ray
 from corpus.make.recipes.ranks_base import program, ranks
 from corpus.make.recipes.torch_base import torch
-from corpus.make.recipes.torch_ranks import at
 
 RECIPES = [
     torch(
         "success/torchrun_restart_that_helped",
-        "Rank 1 fails with an exception in the first attempt; torchrun starts all again, and all is well.",
+        "Both ranks miss a mark of their data in the first attempt; torchrun starts all again, and all is well.",
         "training finished after 1 restart",
-        program(
-            "ddp",
-            at(
-                1,
-                12,
-                'if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":\n'
-                '    raise RuntimeError("simulated glitch of a reader")',
-            ),
-        )
+        program("ddp", before='if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":\n    open("/home/user/data/.ready")')
         + 'if rank == 0:\n    print("training finished after 1 restart", flush=True)\n',
-        command="torchrun --nproc-per-node=2 --max-restarts=1 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29681"
-        " train.py",
+        command="torchrun --nproc-per-node=2 --max-restarts=1 --master-port=29681 train.py",
     ),
     torch(
         "success/batch_halved_after_an_allocation_failed",
