@@ -5,7 +5,6 @@ from __future__ import annotations
 from corpus.make.chatter import interleaved, prefixed, progress, training
 from corpus.make.recipes.reconstructed_base import (
     deepspeed_ends,
-    joined,
     labelled,
     mpirun_ends,
     of_rank,
@@ -24,7 +23,11 @@ incorrect.
 For debugging consider passing CUDA_LAUNCH_BLOCKING=1
 Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
 """
-_SELECT = "../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [{block},0,0], thread: [{thread},0,0] Assertion `srcIndex < srcSelectDimSize` failed."
+_SELECT = (
+    "../aten/src/ATen/native/cuda/Indexing.cu:1284: indexSelectLargeIndex: block: [{block},0,0], thread:"
+    " [{thread},0,0]"
+    " Assertion `srcIndex < srcSelectDimSize` failed."
+)
 _FRAMES = """\
 Exception raised from c10_cuda_check_implementation at /pytorch/c10/cuda/CUDAException.cpp:43 (most recent call \
 first):
@@ -44,11 +47,16 @@ def _asserts(blocks: int) -> list[str]:
     return [_SELECT.format(block=block, thread=thread) for block in range(blocks) for thread in range(32)]
 
 
+def _residuals(rank: int) -> list[str]:
+    """Return what a task of the simulation prints."""
+    return [f"t={n * 0.01:.2f} residual {9.1 / (n + rank + 1):.5e}" for n in range(160)]
+
+
 RECIPES = [
     told(
         "cuda_runtime/illegal_access_on_rank_2",
         "Rank 2 of 4 reads where it must not; its watchdog sees it too and aborts the process.",
-        "https://github.com/pytorch/pytorch/issues/36668 and the CUDA run-time API",
+        "https://github.com/InternLM/lmdeploy/issues/3258 and the CUDA run-time API",
         "[rank2]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
         interleaved([prefixed(training(280, 7300 + rank, style=0), "torchrun", rank) for rank in range(4)], seed=7301),
         labelled(
@@ -188,19 +196,7 @@ Aborted (core dumped)
         "Eight tasks of a simulation under srun -l; task 6 sees an illegal address, and srun ends the step.",
         "https://github.com/kokkos/kokkos/blob/develop/core/src/Cuda/Kokkos_Cuda_Instance.cpp",
         "6: cudaDeviceSynchronize() error( cudaErrorIllegalAddress): an illegal memory access was encountered",
-        interleaved(
-            [
-                prefixed(
-                    labelled(
-                        "", joined(f"t={n * 0.01:.2f} residual {9.1 / (n + rank + 1):.5e}" for n in range(160))
-                    ).split("\n"),
-                    "srun",
-                    rank,
-                )
-                for rank in range(8)
-            ],
-            seed=7370,
-        ),
+        interleaved([prefixed(_residuals(rank), "srun", rank) for rank in range(8)], seed=7370),
         """\
 6: cudaDeviceSynchronize() error( cudaErrorIllegalAddress): an illegal memory access was encountered \
 /home/user/project/kokkos/core/src/Cuda/Kokkos_Cuda_Instance.cpp:153
@@ -259,7 +255,7 @@ MPI_Abort(MPI_COMM_WORLD, 0) - process 6
     told(
         "cuda_runtime/engine_of_vllm_dies",
         "A worker of a server dies of an illegal access; the server then says that its engine is dead.",
-        "https://github.com/InternLM/lmdeploy/issues/3258 and vLLM's documentation on troubleshooting",
+        "https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
         "(VllmWorker rank=1 pid=8121) ERROR 03-14 08:41:19 [multiproc_executor.py:527] RuntimeError: CUDA error:"
         " an illegal memory access was encountered",
         (f'INFO:     10.0.0.{n % 9}:4{n:04d} - "POST /v1/completions HTTP/1.1" 200 OK' for n in range(1080)),
@@ -299,7 +295,7 @@ MPI_Abort(MPI_COMM_WORLD, 0) - process 6
     told(
         "cuda_runtime/assert_on_one_rank_of_deepspeed",
         "Rank 1 of 4 fails an assertion on the device; the others wait for it until their watchdogs end them.",
-        "https://github.com/detectron2/detectron2/issues/4158 and PyTorch's ProcessGroupNCCL.cpp",
+        "https://github.com/facebookresearch/detectron2/issues/4158 and PyTorch's ProcessGroupNCCL.cpp",
         "[rank1]: RuntimeError: CUDA error: device-side assert triggered",
         (
             f"[2026-03-14 09:5{n % 10}:00,118] [INFO] [logging.py:128:log_dist] [Rank 0] step={n}, skipped=0,"
