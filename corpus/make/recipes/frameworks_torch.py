@@ -259,6 +259,7 @@ from transformers import AutoModel
 AutoModel.from_pretrained("bert-base-uncased")
 """,
         env={"HF_HUB_OFFLINE": "0", "HF_HUB_DOWNLOAD_TIMEOUT": "2"},
+        evidence_alt=("thrown while requesting HEAD",),
         limit_s=200,
     ),
     trainer(

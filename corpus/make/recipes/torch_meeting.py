@@ -97,6 +97,15 @@ _LEFT = [
         "each",
     ),
     ranks(
+        "nccl/rank_leaves_before_a_barrier",
+        "Rank 1 leaves with status 0 before a monitored barrier, which names it; processes spawned by one program.",
+        "Rank 1 failed to pass monitoredBarrier in 4000 ms",
+        program("evaluate", at(1, 35, "os._exit(0)"), steps=38),
+        "spawn",
+        of=3,
+        first_rank=1,
+    ),
+    ranks(
         "nccl/other_sizes_in_one_reduction",
         "Rank 1 reduces a tensor of another size than its peer: gloo finds that the messages do not fit.",
         "op.preamble.length <= op.nbytes",
@@ -174,7 +183,7 @@ _MEETING = [
     torch(
         "rendezvous/second_node_missing",
         "torchrun waits for two nodes, and one comes.",
-        "RendezvousTimeoutError",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         program("ddp"),
         command="torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29400 --rdzv-id=7"
         " --rdzv-conf=join_timeout=6 train.py",
