@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corpus.make.recipes.frameworks_other import ray
+from corpus.make.recipes.frameworks_ray import ray
 from corpus.make.recipes.ranks_base import program, ranks
 from corpus.make.recipes.torch_base import torch
 
