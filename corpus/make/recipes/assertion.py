@@ -173,14 +173,14 @@ if __name__ == "__main__":
         "assertion/one_rank_of_four",
         "Rank 2 of four disagrees about the step; the others are ended by the launcher.",
         "AssertionError: rank 2 is at step 41, expected 42",
-        "mpirun --oversubscribe --tag-output -n 4 python -u sync.py",
+        "mpirun --oversubscribe --tag-output -n 4 python sync.py",
         text="""\
 import os
 import time
 
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 for step in range(42):
-    print(f"step {step} done on rank {rank}")
+    print(f"step {step} done on rank {rank}", flush=True)
 step = 41 if rank == 2 else 42
 time.sleep(0.5)
 assert step == 42, f"rank {rank} is at step {step}, expected 42"

@@ -256,7 +256,7 @@ int main(int argc, char **argv) {
         "traceback/two_ranks_with_two_errors",
         "Rank 2 fails first; rank 0 then loses its connection to it, and fails louder.",
         "ValueError: rank 2 got a batch of 0 samples",
-        "mpirun --oversubscribe --tag-output -n 3 python -u ring.py",
+        "mpirun --oversubscribe --tag-output -n 3 python ring.py",
         text="""\
 import os
 import socket
@@ -270,10 +270,10 @@ if rank == 0:
         data = peer.recv(100)
         if not data:
             raise ConnectionError("rank 0: connection closed by peer")
-        print("rank 0: received", len(data))
+        print("rank 0: received", len(data), flush=True)
 elif rank == 1:
     for step in range(300):
-        print("rank 1: step", step)
+        print("rank 1: step", step, flush=True)
     time.sleep(20)
 else:
     time.sleep(0.5)

@@ -128,7 +128,7 @@ for left, right in pairs([1, 2, 3, 4]):
         "runtime_error/one_rank_of_two",
         "Rank 1 of two finds a queue closed; rank 0 waits, and is ended by the launcher.",
         "RuntimeError: queue of rank 1 was closed by the producer",
-        "mpirun --oversubscribe --tag-output -n 2 python -u queue_worker.py",
+        "mpirun --oversubscribe --tag-output -n 2 python queue_worker.py",
         text="""\
 import os
 import time
@@ -137,7 +137,7 @@ import chatter
 
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 for line in chatter.training(520, seed=rank, style=4):
-    print(line)
+    print(line, flush=True)
 time.sleep(1)
 if rank == 1:
     raise RuntimeError("queue of rank 1 was closed by the producer")

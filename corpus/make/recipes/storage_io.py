@@ -97,16 +97,16 @@ echo verified
         "storage_io/one_rank_of_three",
         "Rank 1 of three cannot read its shard; the others are ended by the launcher.",
         "OSError: [Errno 5] Input/output error",
-        "mpirun --oversubscribe --tag-output -n 3 python -u load.py",
+        "mpirun --oversubscribe --tag-output -n 3 python load.py",
         text="""\
 import os
 import time
 
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-print(f"rank {rank}: reading /datasets/shard-{rank}.bin")
+print(f"rank {rank}: reading /datasets/shard-{rank}.bin", flush=True)
 time.sleep(0.5)
 data = os.read(os.open(f"/datasets/shard-{rank}.bin", os.O_RDONLY), 4096)
-print(f"rank {rank}: {len(data)} bytes")
+print(f"rank {rank}: {len(data)} bytes", flush=True)
 time.sleep(20)
 """,
         prepare=f"mkdir /datasets && cd /datasets; echo x | tee shard-0.bin >shard-2.bin; {_BROKEN} shard-1.bin",
