@@ -12,6 +12,7 @@ It prints what has changed; a case that looks as before is left alone.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if chosen.list:
         print("\n".join(recipe.name for recipe in wanted))
         return 0
+    # What ends us must not leave boxes behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="corpus-", dir="/var/tmp") as scratch:
         results = [(_twice if chosen.twice else _once)(recipe, Path(scratch)) for recipe in wanted]
     print(f"{results.count(True)} of {len(results)} cases {'reached twice' if chosen.twice else 'made'}")
