@@ -73,7 +73,7 @@ def torchrun_ends(rank: int, of: int, status: int = 1, script: str = "train.py",
     ]
     shown = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
     if status < 0:
-        name = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL"}[-status]
+        name = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV"}[-status]
         shown = f"Signal {-status} ({name}) received by PID {first + local}"
     return "\n".join(
         [
