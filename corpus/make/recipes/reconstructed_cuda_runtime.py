@@ -96,6 +96,7 @@ RECIPES = [
         ),
         command="python sft.py --model base",
         framework="transformers",
+        action="fix",  # a value of the data is out of range, and stays so
         evidence_alt=(_SELECT.format(block=0, thread=0),),
     ),
     told(
@@ -113,6 +114,7 @@ RECIPES = [
             "torch/_tensor.py|522|backward|torch.autograd.backward(",
         ),
         command="python segment.py --classes 19",
+        action="fix",  # a value of the data is out of range, and stays so
         evidence_alt=("Assertion `t >= 0 && t < n_classes` failed.",),
     ),
     told(
@@ -317,6 +319,7 @@ MPI_Abort(MPI_COMM_WORLD, 0) - process 6
         command="deepspeed train.py",
         framework="deepspeed",
         first_rank=1,
+        action="fix",  # a value of the data is out of range, and stays so
         evidence_alt=(_SELECT.format(block=0, thread=0),),
     ),
     told(

@@ -275,7 +275,7 @@ website at https://manual.gromacs.org/current/user-guide/run-time-errors.html
         "cuda_driver/fabric_manager_not_up",
         "On a machine with NVSwitch the fabric manager does not run: error 802.",
         "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html",
-        "Error 802: system not yet initialized",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount().",
         "/opt/venv/lib/python3.11/site-packages/torch/cuda/__init__.py:129: UserWarning: CUDA initialization:"
         " Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling"
         " NumCudaDevices() that might have already set an error? Error 802: system not yet initialized (Triggered"
@@ -288,6 +288,7 @@ website at https://manual.gromacs.org/current/user-guide/run-time-errors.html
             "torch/cuda/__init__.py|319|_lazy_init|torch._C._cuda_init()",
         ),
         facts=_ALLOTTED,
+        evidence_alt=("UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount().",),
     ),
     told(
         "cuda_driver/nvidia_smi_in_the_job_script",

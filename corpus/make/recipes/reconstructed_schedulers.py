@@ -98,6 +98,7 @@ pod ml/train-0 failed: reason Evicted
         framework="kubernetes",
         status=1,
         class_alt=("disk_full",),
+        action="bigger",  # it was its own files that filled the disk
         evidence_alt=("reason Evicted",),
     ),
 ]
