@@ -113,6 +113,8 @@ def _ranked(events: Sequence[Event], name: str) -> tuple[Event, ...]:
 def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSet) -> Verdict:
     vote = votes.scheduler_vote(facts)
     root = judgement.root
+    if facts.timed_out and (root is None or root.failure_class in ("interrupted", "unknown")):
+        return _by_vote(_timed_out(facts), Confidence.HIGH, judgement, reading, facts, rules)
     outlived = root is None or judgement.tier in (Tier.TALK, Tier.SURVIVED, Tier.MENTION, Tier.SUPPORT)
     ended_well = facts.status == 0 or (facts.status is None and not vote and outlived and _ended_well(reading))
     if ended_well and not facts.signal and not _died(root, judgement.tier, reading, vote, facts):
@@ -139,6 +141,12 @@ def _outvotes(vote: votes.Vote, root: Event | None, tier: Tier) -> bool:
     if root is None or vote.failure_class == root.failure_class:
         return root is None
     return tier > Tier.ROOT or vote.failure_class == "oom_killer"
+
+
+def _timed_out(facts: Facts) -> votes.Vote:
+    vote = votes.status_vote(facts)
+    assert vote  # it has a word for that
+    return vote
 
 
 def _ran_out_of_memory(root: Event, reading: Reading, facts: Facts) -> bool:

@@ -29,7 +29,7 @@ _LAUNCHERS = tuple(
         rb"\bprocess with rank=\[?(\d{1,6})\]? was aborted",
         rb"\bfailed \(exitcode: -?\d{1,4}\) local_rank: (\d{1,6})\b",
         rb"(?i)\brank (\d{1,6})\b[^\n]{0,20}?\b(?:crashed|died|failed|looks stuck|was killed)",
-        rb"-- Process (\d{1,6}) terminated with\b",
+        rb"(?:-- P|\bp)rocess (\d{1,6}) terminated with\b",
         rb"srun: error: \S{1,80}: tasks? (\d{1,6})[:,-]",
     )
 )

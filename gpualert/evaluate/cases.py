@@ -102,7 +102,7 @@ def _read_runs(folder: Path) -> tuple[list[LogFile], Facts]:
         raise GpualertError("there is no run directory beside it")
     logs = [replace(log, name=_name(run, log, len(runs))) for run in runs for log in readable_logs(run).files]
     facts = [_facts(run) for run in runs]
-    return logs, next((known for known in facts if known.status), facts[0])
+    return logs, max(facts, key=lambda known: (known.signal is not None, (known.status or 0) > 0))
 
 
 def _name(run: Run, log: LogFile, of: int) -> str:
