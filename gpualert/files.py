@@ -72,9 +72,12 @@ def _objection(found: os.stat_result, owner: int | None = None) -> str:
 
 
 @contextmanager
-def open_folder(path: Path) -> Iterator[int]:
+def open_folder(path: Path, *, shared: bool = False) -> Iterator[int]:
     """
     Open a folder of our own and yield its descriptor.
+
+    Args:
+        shared: Others may write in it: a checkout, say, which somebody has made that way and names to us.
 
     Raises:
         UnsafeFileError: It is a link, no folder, another user's, or others may write in it.
@@ -90,7 +93,7 @@ def open_folder(path: Path) -> Iterator[int]:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid():
             raise UnsafeFileError(path, f"it belongs to user {found.st_uid}")
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if not shared and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise UnsafeFileError(path, "others may write in it")
         yield fd
     finally:

@@ -24,11 +24,14 @@ _EXIT_KEYS = frozenset(Exit.__dataclass_fields__) - {"extra"}
 _Value = TypeVar("_Value")
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path, *, shared: bool = False) -> Run:
     """
     Read the run directory `path`.
 
     Files that do not exist yet leave their part empty: no `start` means not started, no `exit` not ended.
+
+    Args:
+        shared: As `open_folder`.
 
     Raises:
         RunDirError: It is missing, unreadable, of another format, or a required key is malformed.

@@ -61,6 +61,7 @@ def test_run_directories_are_read_as_production_reads_them(
     tmp_path: Path, make_run: Callable[..., Path], state: Path
 ) -> None:
     path = make_run(log=MISSING, exit={"status": 3})
+    path.chmod(0o775)  # a checkout made under umask 002
     evidence = {"source": "slurm", "file": "", "line": 0, "text": "State=FAILED", "host": "n1", "parameters": {}}
     facts = {"oom_kills": 1, "scheduler_state": "FAILED", "evidence": [evidence]}
     (path / "evidence.json").write_text(json.dumps({"schema": 1, "facts": facts}))

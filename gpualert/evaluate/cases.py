@@ -97,7 +97,7 @@ def _labelled(folder: Path) -> Iterator[Case]:
 def _read_runs(folder: Path) -> tuple[list[LogFile], Facts]:
     """Read a run directory; or those in `folder`, the ranks of one job, whose facts are those of the worst."""
     paths = [folder] if (folder / "format").is_file() else sorted(path.parent for path in folder.glob("*/format"))
-    runs = [read_run(path) for path in paths]
+    runs = [read_run(path, shared=True) for path in paths]
     if not runs:
         raise GpualertError("there is no run directory beside it")
     logs = [replace(log, name=_name(run, log, len(runs))) for run in runs for log in readable_logs(run).files]
