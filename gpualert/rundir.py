@@ -36,7 +36,7 @@ def read_run(path: Path, *, shared: bool = False) -> Run:
     Raises:
         RunDirError: It is missing, unreadable, of another format, or a required key is malformed.
     """
-    return _read(path, _Reader.run)
+    return _read(path, _Reader.run, shared)
 
 
 def skim_run(path: Path) -> Run:
@@ -49,9 +49,9 @@ def skim_run(path: Path) -> Run:
     return _read(path, _Reader.skimmed)
 
 
-def _read(path: Path, part: Callable[[_Reader], Run]) -> Run:
+def _read(path: Path, part: Callable[[_Reader], Run], shared: bool = False) -> Run:
     try:
-        with open_folder(path) as dir_fd:
+        with open_folder(path, shared=shared) as dir_fd:
             return part(_Reader(path, dir_fd))
     except UnsafeFileError as error:
         inside = error.path.parent == path
