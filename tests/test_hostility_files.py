@@ -83,6 +83,9 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
     "deep": _deep,
     "wrong": _wrong,
 }
+# Each starts dozens of processes: a few stand for all but in the long run.
+ALWAYS = ("fifo", "link", "sparse", "wrong")
+SOME_OR_ALL = [kind if kind in ALWAYS else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
 OF_A_RUN = ("format", "argv", "cwd", "name", "options", "engine", "start", "exit", "lock", "output.log", "claims")
 OF_A_STATE = (
     "history.jsonl",
@@ -135,7 +138,7 @@ def of_run(state: Path, run: Path) -> list[bytes]:
     return [mail for mail in mails(state) if run.name.encode() in mail]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_OR_ALL)
 def test_a_run_directory_with_a_planted_file_stops_no_other_run(
     kind: str, make_run: RunBuilder, state: Path, victim: Path
 ) -> None:
@@ -159,7 +162,7 @@ def parts(mail: bytes) -> list[bytes]:
     return [data for part in email.message_from_bytes(mail).walk() if (data := part.get_payload(decode=True))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_OR_ALL)
 def test_a_state_folder_with_planted_files_still_tells_each_run_once(
     kind: str, make_run: RunBuilder, state: Path, victim: Path
 ) -> None:
