@@ -9,8 +9,8 @@ __gpualert_complete() {
     local __gpualert_current=${2-}
     COMPREPLY=()
     if ((COMP_CWORD <= 1)); then
-        __gpualert_offer run runs show log classify rules demo doctor config crontab path init tick post prune \
-            help version --help --version
+        __gpualert_offer_commands
+        __gpualert_offer help version --help --version
         return 0
     fi
     case ${COMP_WORDS[1]} in
@@ -18,13 +18,19 @@ __gpualert_complete() {
     rules) ((COMP_CWORD > 2)) || __gpualert_offer list explain try ;;
     path) ((COMP_CWORD > 2)) || __gpualert_offer bash hooks snakemake nextflow format ;;
     init) __gpualert_offer bash zsh sh --install --uninstall ;;
-    help)
-        ((COMP_CWORD > 2)) || __gpualert_offer run runs show log classify rules demo doctor config crontab path \
-            init tick post prune
-        ;;
+    chain) ((COMP_CWORD > 2)) || __gpualert_offer start list show log stop resume retry-now ;;
+    ledger) ((COMP_CWORD > 2)) || __gpualert_offer show exclude clear ;;
+    outbox) ((COMP_CWORD > 2)) || __gpualert_offer list retry drop ;;
+    help) ((COMP_CWORD > 2)) || __gpualert_offer_commands ;;
     *) ;; # files, from readline
     esac
     return 0
+}
+
+# Usage: __gpualert_offer_commands
+__gpualert_offer_commands() {
+    __gpualert_offer run runs show log workflow classify redact slurm rules ledger stats chain eval demo outbox \
+        doctor config crontab path init tick ping post prune
 }
 
 # Usage: __gpualert_offer WORD...
@@ -50,7 +56,7 @@ __gpualert_complete_run() {
             ((__gpualert_at += 1))
             break
             ;;
-        --name | --to | --attach | --longer-than | --timeout | --max-log | --capture | --chain)
+        --name | --to | --attach | --longer-than | --timeout | --max-log | --capture | --chain | --on-failure | --ping)
             __gpualert_option=${COMP_WORDS[__gpualert_at]}
             ((__gpualert_at += 1))
             [[ ${COMP_WORDS[__gpualert_at]-} != = ]] || ((__gpualert_at += 1))
@@ -66,7 +72,7 @@ __gpualert_complete_run() {
     done
     if ((__gpualert_at == COMP_CWORD)) && [[ $__gpualert_current == -* && ${COMP_WORDS[COMP_CWORD - 1]} != -- ]]; then
         __gpualert_offer --name --to --attach --no-mail --no-log --longer-than --timeout --max-log --capture \
-            --chain --verbose --help --
+            --chain --on-failure --ping --verbose --help --
     else
         __gpualert_complete_command
     fi
