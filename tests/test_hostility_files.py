@@ -84,7 +84,7 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
     "wrong": _wrong,
 }
 # Each starts dozens of processes: a few stand for all but in the long run.
-ALWAYS = ("fifo", "link", "sparse", "wrong")
+ALWAYS = ("fifo", "link")
 SOME_OR_ALL = [kind if kind in ALWAYS else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
 OF_A_RUN = ("format", "argv", "cwd", "name", "options", "engine", "start", "exit", "lock", "output.log", "claims")
 OF_A_STATE = (

@@ -171,7 +171,7 @@ def test_an_announced_size_limit_sends_without_attachments_at_once(state):
         assert len(server.received) == 1
 
 
-@pytest.mark.parametrize("broken", ["refused", "unresolvable", "login"])
+@pytest.mark.parametrize("broken", ["refused", pytest.param("unresolvable", marks=pytest.mark.long), "login"])
 def test_a_channel_that_does_not_work_is_tried_once_a_round_and_less_and_less(state, broken):
     for number in range(5):
         queue(state, number)

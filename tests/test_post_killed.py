@@ -38,7 +38,7 @@ def kill_at(path: Path, delay_s: float) -> None:
             process.kill()
 
 
-@pytest.mark.parametrize("moments", [50, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("moments", [20, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_post_killed_at_any_moment_and_a_tick_give_one_message_each(
     make_run: RunBuilder, state: Path, monkeypatch: pytest.MonkeyPatch, moments: int
 ) -> None:

@@ -26,6 +26,7 @@ def test_of_more_than_200_forms_at_least_99_in_100_are_removed() -> None:
     assert len(missed) <= len(SAMPLES) // 100, missed
 
 
+@pytest.mark.long
 def test_the_same_secrets_go_from_a_long_log() -> None:
     noise = "step 12 loss 0.4213 tokens/s 12034.2 lr 3e-4\n" * 20
     log = "".join(noise + sample.text + "\n" for sample in SAMPLES)

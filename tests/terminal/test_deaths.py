@@ -81,7 +81,7 @@ def test_a_relay_killed_in_the_middle_of_much_output(desk: Desk, shell: str) -> 
     assert desk.only_run().finish().status == 6
 
 
-def test_a_relay_that_hangs_is_replaced(desk: Desk, shell: str) -> None:
+def test_a_relay_that_hangs_is_replaced(desk: Desk) -> None:
     with desk.sit_down() as term:
         ready(desk, term)
         freeze(desk.relay())
