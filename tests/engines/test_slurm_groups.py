@@ -41,9 +41,11 @@ def subjects(user: User) -> list[str]:
 
 @pytest.mark.parametrize("pause_s", [0.2, 1.0])
 def test_ranks_whose_step_is_killed_at_the_first_error_are_told_once(trainer: User, pause_s: float) -> None:
-    trainer.finish(f"srun -K {GPUALERT} run -- python3 train.py fail {pause_s}", "-N4", "-n4", limit_s=90)
+    ranks = f"srun -K {GPUALERT} run -- python3 train.py fail {pause_s}"
+    trainer.finish(f"scontrol show hostnames > nodes\n{ranks}", "-N4", "-n4", limit_s=90)
     trainer.gpualert("tick")  # on a machine that is very busy the step may be killed before all is told
-    assert subjects(trainer) == ["FAILED div_zero: train.py on 4 nodes (rank 2 on n3 first)"]
+    node = (trainer.work / "nodes").read_text().split()[2]
+    assert subjects(trainer) == [f"FAILED div_zero: train.py on 4 nodes (rank 2 on {node} first)"]
 
 
 def test_ranks_that_end_well_one_after_another_are_told_with_the_last(trainer: User) -> None:
