@@ -21,17 +21,18 @@ for every job in a terminal.  Exit status: 0, or 1 when the log is incomplete.
 
 from __future__ import annotations
 
-# The module `signal` takes as long to import as all of the rest: it makes enums of these.
+# The modules `signal` and `os` take as long to import as all of the rest: these are what they are made of.
 import _signal as signal  # type: ignore[import-not-found]
 import errno
 import fcntl
-import os
+import posix as os
 import select
 import sys
 import termios
 
 TERMINAL = 1
-CHUNK_BYTES = 65536
+PACKET_BYTES = 8192
+UNSEEN_BYTES = 65536
 # asm-generic/ioctls.h; the module termios does not name them all.
 TIOCGPTN, TIOCSPTLCK, TIOCPKT = 0x80045430, 0x40045431, 0x5420
 TIOCPKT_DATA, TIOCPKT_IOCTL = 0, 64
@@ -41,7 +42,7 @@ IFLAG, OFLAG, CFLAG, LFLAG, CC = 0, 1, 2, 3, 6
 
 TYPE_CHECKING = False  # importing typing would cost more than all the rest
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     Modes = list[Any]  # what termios.tcgetattr gives
 
@@ -99,16 +100,28 @@ def is_open_again(slave: str) -> bool:
     standard input.
     """
     session = os.getsid(0)
-    for pid in os.listdir("/proc"):  # noqa: PTH208
+    for pid in os.listdir("/proc"):
         try:
             if not pid.isdigit() or os.getsid(int(pid)) != session:
                 continue
             folder = f"/proc/{pid}/fd"
-            if any(os.readlink(f"{folder}/{fd}") == slave for fd in os.listdir(folder) if int(fd) > 2):  # noqa: PTH115, PTH208
+            if any(os.readlink(f"{folder}/{fd}") == slave for fd in os.listdir(folder) if int(fd) > 2):
                 return True
         except OSError:
             continue  # it has ended, or is not ours to look at
     return False
+
+
+def open_again(terminal: int) -> int:
+    """
+    Return a descriptor of the terminal that does not wait: while it draws, more can be read from the job.
+
+    The given one is shared with others, who expect it to wait; it has to do where the terminal is not ours to open.
+    """
+    try:
+        return os.open(f"/proc/self/fd/{terminal}", os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return terminal
 
 
 class Relay:
@@ -122,6 +135,8 @@ class Relay:
         self.more.register(master, select.POLLIN)
         self.left_behind = b""
         self.log_is_whole = True
+        self.screen = open_again(TERMINAL)
+        self.unseen = b""
         self.is_typing = False
         self.is_terminal = os.isatty(TERMINAL)
         self.size = b""
@@ -197,7 +212,7 @@ class Relay:
     def type(self) -> None:
         """Pass on what was typed, unless we are in the background or the terminal is gone."""
         try:
-            typed = os.read(TERMINAL, CHUNK_BYTES) if self.is_in_front() else b""
+            typed = os.read(TERMINAL, PACKET_BYTES) if self.is_in_front() else b""
         except OSError:
             typed = b""
         if typed:
@@ -234,16 +249,14 @@ class Relay:
         elif self.left_behind and self.is_in_front():
             fcntl.ioctl(TERMINAL, termios.TCSETSW, self.left_behind)
 
-    def show(self, data: bytes) -> None:
-        """Write to the terminal; one that is gone is no reason to stop."""
-        while data:
-            try:
-                data = data[os.write(TERMINAL, data) :]
-            except BlockingIOError:
-                # Somebody made the terminal non-blocking for all who share it.
-                select.select([], [TERMINAL], [])
-            except OSError:
-                return
+    def show(self) -> None:
+        """Write to the terminal what it takes without waiting; one that is gone is no reason to stop."""
+        try:
+            self.unseen = self.unseen[os.write(self.screen, self.unseen) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.unseen = b""
 
     def keep(self, data: bytes) -> None:
         """Write to the log; a full disk ends the log, not the job's output."""
@@ -257,26 +270,49 @@ class Relay:
         """Copy until the last process that holds the slave is gone."""
         is_open = True
         while is_open:
-            ready = [fd for fd, _ in self.poll.poll()]
+            ready = self.wait()
             if TERMINAL in ready:
                 self.type()
             if self.master in ready:
                 data, modes_changed, is_open = self.take()
-                self.show(data)
+                self.unseen += data
+                self.show()  # first: a log on a dead file system may keep us for ever
                 self.keep(data)
                 if modes_changed:
+                    self.show_all()
                     self.copy_modes()
+            elif self.unseen:
+                self.show()
+        self.show_all()
+
+    def wait(self) -> list[int]:
+        """
+        Return what can be read, once there is something, or the terminal takes more.
+
+        What is not shown yet waits in select(2), never in poll(2): by that the shim knows when it may leave.
+        """
+        if not self.unseen:
+            return [fd for fd, _ in self.poll.poll()]
+        read = [self.master] if len(self.unseen) < UNSEEN_BYTES else []
+        return select.select(read + [TERMINAL] * self.is_typing, [self.screen], [])[0]
+
+    def show_all(self) -> None:
+        """Wait until everything is shown."""
+        while self.unseen:
+            select.select([], [self.screen], [])
+            self.show()
 
     def take(self) -> tuple[bytes, bool, bool]:
         """
         Return what is there from the job, whether it changed modes behind that, and whether there may be more.
 
-        The kernel gives at most 4 KiB at a time: written one by one, the copy would halve its speed.
+        The kernel gives at most 4 KiB at a time: with a log to write for each, the copy would halve its speed.  But a
+        terminal that is behind gets its next words first.
         """
         pieces: list[bytes] = []
         while len(pieces) < 16:
             try:
-                packet = os.read(self.master, CHUNK_BYTES)
+                packet = os.read(self.master, PACKET_BYTES)
             except OSError as error:
                 if error.errno == errno.EIO:
                     return b"".join(pieces), False, False
@@ -285,12 +321,12 @@ class Relay:
                 pieces.append(packet[1:])
             elif packet[0] & TIOCPKT_IOCTL:
                 return b"".join(pieces), True, True
-            if not self.more.poll(0):
+            if self.unseen or not self.more.poll(0):
                 break
         return b"".join(pieces), False, True
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Unlock the slave, say where it is, and copy."""
     master, ready, log_path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     for name in ("HUP", "INT", "QUIT", "USR1", "USR2", "TERM", "TSTP", "TTIN", "XFSZ", "PIPE"):
@@ -299,7 +335,7 @@ def main() -> int:
     number = int.from_bytes(fcntl.ioctl(master, TIOCGPTN, b"\0\0\0\0"), sys.byteorder)
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     slave = f"/dev/pts/{number}"
-    relay = Relay(master, log, slave, f"{os.path.dirname(log_path)}/.modes")  # noqa: PTH120
+    relay = Relay(master, log, slave, f"{log_path.rpartition('/')[0]}/.modes")
     signal.signal(signal.SIGWINCH, relay.on_resize)
     signal.signal(signal.SIGCONT, relay.on_resize)
     signal.signal(signal.SIGALRM, relay.tell_size)
@@ -308,8 +344,8 @@ def main() -> int:
         os.close(ready)
     relay.run()
     relay.restore()
-    return 0 if relay.log_is_whole else 1
+    os._exit(0 if relay.log_is_whole else 1)  # nothing is left for Python to put in order
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
