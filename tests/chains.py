@@ -12,7 +12,8 @@ from outcomes import messages
 from shim.waiting import eventually
 
 from gpualert.chains.read import read_story
-from gpualert.chains.record import Story
+from gpualert.chains.record import Started, Story
+from gpualert.chains.store import started_facts, started_path
 from gpualert.places import python_command
 
 # What a job of that class says before it fails.
@@ -39,6 +40,13 @@ def job(*ends: str, more: str = "") -> list[str]:
     cases.append(f'*) say="{LAST_WORDS.get(ends[-1], "")}" ;;')
     script = [more, "case $GPUALERT_ATTEMPT in", *cases, "esac", '[ -z "$say" ] || { echo "$say" >&2; exit 1; }']
     return ["/bin/sh", "-c", "\n".join([*script, "echo all done"])]
+
+
+def write_started(folder: Path, started: Started) -> None:
+    """Write down that an attempt is started, as the shim does."""
+    with started_path(folder, started.number).open("xb") as file:
+        file.write(started_facts(started))
+        file.write(f' "pid": {started.pid}, "pid_starttime": {started.pid_starttime}}}\n'.encode())
 
 
 class Chains:

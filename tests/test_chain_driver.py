@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attempts import CLASSES, attempt
+from chains import write_started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from gpualert.chains.ending import end
 from gpualert.chains.launch import Launch
 from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Ended, Order, Started, Watch
-from gpualert.chains.store import OVER, make_chain, write_order, write_started
+from gpualert.chains.store import OVER, make_chain, write_order
 from gpualert.decide import RetryPolicy, action_of
 from gpualert.model import Action, RetryDecision
 from gpualert.settings import Settings

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from chains import write_started
 from outcomes import messages, tick_once
 from rundirs import RunBuilder, gone_pid
 from slurm_fakes import FakeSlurm
 
 from gpualert.chains.read import read_story
 from gpualert.chains.record import Chain, Started, Story, Watch
-from gpualert.chains.store import make_chain, write_started
+from gpualert.chains.store import make_chain
 from gpualert.decide import RetryPolicy
 from gpualert.model import ChainEnd
 from gpualert.signals.process import this_machine

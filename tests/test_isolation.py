@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from isolation import CONDITIONS, JOBS, broken, job
+from worlds import CONDITIONS, broken, job, jobs
 
 from gpualert.places import shim
 
@@ -16,7 +16,7 @@ from gpualert.places import shim
 def test_the_status_is_the_jobs(condition: str, tmp_path: Path) -> None:
     with broken(condition, tmp_path) as changes:
         environ = {**os.environ, **changes}
-        for name in JOBS:
+        for name in jobs(published=True):
             bare = subprocess.run(job(name), capture_output=True, check=False, env=environ)
             wrapped = ["/bin/sh", str(shim()), "run", "--", *job(name)]
             run = subprocess.run(wrapped, capture_output=True, check=False, env=environ)

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from gpualert.chains.ending import conclude, vanish
-from gpualert.chains.launch import Launch, plan, start
+from gpualert.chains.launch import Gate, Launch, plan, start
 from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Started, Story
 from gpualert.chains.runs import find_run
@@ -50,7 +50,7 @@ class Driver:
     settings: Settings
     complain: Callable[[str], None]
     here: Machine
-    starter: Callable[[Chain, int, Launch, float], bool] = start
+    starter: Callable[[Chain, int, Launch, float], bool]
 
     def drive(self, paths: Iterable[Path], until: float) -> None:
         """Look after the chains that are not over; what is wrong with one does not keep the others waiting."""
@@ -211,4 +211,5 @@ def drive(
     """
     paths = only or chain_paths([state])
     if paths:
-        Driver(state, list(folders), settings, complain, this_machine()).drive(paths, until)
+        with Gate() as gate:
+            Driver(state, list(folders), settings, complain, this_machine(), partial(start, gate)).drive(paths, until)

@@ -6,22 +6,26 @@ import os
 import re
 import resource
 import signal
+import socket
+import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from gpualert.chains.command import fill, placeholders, sbatch_words, scaled
 from gpualert.chains.progress import newest_checkpoint
 from gpualert.chains.record import Chain, Started, Story
-from gpualert.chains.store import is_started, output_path, write_started
+from gpualert.chains.store import is_started, output_path, started_facts, started_path
 from gpualert.decide import escalations
 from gpualert.errors import GpualertError, UnsafeFileError
 from gpualert.files import open_append
 from gpualert.places import shim
-from gpualert.signals.process import starttime_of, this_machine
+from gpualert.signals.process import this_machine
 
 # What belongs to a run or an attempt, and is never handed on to the next.
 _OURS = re.compile(rb"GPUALERT_(?:RUN_ID|CHAIN|ATTEMPT|PREVIOUS_RUN_ID|EXCLUDE_NODES|LAST_CLASS|GATE|ENGINE.*)")
@@ -107,7 +111,44 @@ def _escalated(chain: Chain, factors: Mapping[str, float]) -> dict[str, str]:
     return changed
 
 
-def start(chain: Chain, number: int, launch: Launch, now: float) -> bool:
+class Gate:
+    """
+    Where new attempts wait until the tick has started all that are due, or two seconds have passed.
+
+    Two hundred jobs that set off at once would keep the tick among them from starting the rest.
+    """
+
+    _LIMIT_S = 2
+
+    def __enter__(self) -> Gate:
+        self._held: deque[socket.socket] = deque()
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._held:
+            self._let_go()
+
+    def admit(self, spawn: Callable[[int], object]) -> bytes:
+        """
+        Start a process with a socket as its input; return what it first says there, empty where it says nothing.
+
+        It may go on once it can read: the end of file that our end, or our death, brings, or that time is up.
+        """
+        ours, its = socket.socketpair()
+        with its:
+            its.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", self._LIMIT_S, 0))
+            self._held.append(ours)
+            spawn(its.fileno())
+        if len(self._held) > self._most:
+            self._let_go()
+        return ours.recv(64)
+
+    def _let_go(self) -> None:
+        self._held.popleft().close()
+
+
+def start(gate: Gate, chain: Chain, number: int, launch: Launch, now: float) -> bool:
     """
     Start an attempt that nobody has started.
 
@@ -124,33 +165,55 @@ def start(chain: Chain, number: int, launch: Launch, now: float) -> bool:
     about = Started(number, here.host, here.boot_id, here.pid_ns, 0, None, now, launch.exclude)
     try:
         with os.fdopen(open_append(output_path(chain.path, number)), "ab") as output:
-            process = subprocess.Popen(
-                launch.words,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=chain.cwd,
-                env=launch.environ,
-                umask=chain.umask,
-                start_new_session=True,
-                preexec_fn=lambda: _become(chain, about),
-            )
+            words = _marked(launch.words, chain, about)
+            answer = gate.admit(lambda standard_input: _spawn(chain, words, launch.environ, standard_input, output))
     except (OSError, subprocess.SubprocessError, UnsafeFileError) as error:
-        if is_started(chain.path, number):
-            return False
         raise NotStartedError(chain.id, number, getattr(error, "strerror", None) or str(error)) from error
-    process.returncode = 0  # it outlives us, on purpose: nobody waits for it
-    return True
+    if answer:
+        return True
+    if is_started(chain.path, number):
+        return False
+    raise NotStartedError(chain.id, number, "it could not write that it is started: is the disk full?")
 
 
-def _become(chain: Chain, about: Started) -> None:
-    """Make this new process, which is about to be the shim, what the chain's user had, and write down that it lives."""
-    for number in _DEFAULTS:
+def _marked(words: Sequence[bytes], chain: Chain, about: Started) -> list[bytes]:
+    """Return the words that have the shim (the second) write down first that it is the attempt."""
+    file = started_path(chain.path, about.number)
+    return [*words[:2], b"--attempt", os.fsencode(file), started_facts(about), *words[2:]]
+
+
+def _spawn(
+    chain: Chain, words: Sequence[bytes], environ: Mapping[bytes, bytes], standard_input: int, output: IO[bytes]
+) -> None:
+    """Start a process that outlives us."""
+    here = limits_here()
+    limits = {name: pair for name, pair in chain.limits.items() if pair != here.get(name)}
+    process = subprocess.Popen(
+        words,
+        stdin=standard_input,
+        stdout=output,
+        stderr=output,
+        cwd=chain.cwd,
+        env=environ,
+        umask=chain.umask,
+        start_new_session=True,
+        # Where nothing is to be done, Python need not fork, which costs many times as much.
+        preexec_fn=(lambda: _prepare(limits)) if limits or _ignored() else None,
+    )
+    process.returncode = 0  # nobody waits for it
+
+
+def _ignored() -> list[signal.Signals]:
+    """Return the signals that our caller had us ignore, and that no job should."""
+    return [number for number in _DEFAULTS if signal.getsignal(number) is signal.SIG_IGN]
+
+
+def _prepare(limits: Mapping[str, tuple[int, int]]) -> None:
+    """Give this new process, which is about to be the shim, what the chain's user had."""
+    for number in _ignored():
         signal.signal(number, signal.SIG_DFL)
-    for name, limits in chain.limits.items():
-        _limit(name, limits)
-    pid = os.getpid()
-    write_started(chain.path, replace(about, pid=pid, pid_starttime=starttime_of(pid)))
+    for name, pair in limits.items():
+        _limit(name, pair)
 
 
 def limits_here() -> dict[str, tuple[int, int]]:

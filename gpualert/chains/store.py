@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -122,32 +121,26 @@ def _items(words: Iterable[bytes]) -> bytes:
     return b"".join(word + b"\0" for word in words)
 
 
-def write_started(folder: Path, started: Started) -> None:
+def started_path(folder: Path, number: int) -> Path:
     """
-    Write down, as the very process that is about to become the shim, that an attempt is started.
+    Return the file that says that an attempt is started.
 
-    Only one process ever succeeds: this is what makes each attempt start once.
-
-    Raises:
-        FileExistsError: Another process has started it.
-        OSError: The disk is full; then it is not started.
+    The very process that is about to become the shim makes it, and only one process can: this is what makes each
+    attempt start once.
     """
-    data = json.dumps({"schema": SCHEMA, **plain(started)}).encode("ascii") + b"\n"
-    path = folder / "attempts" / f"{started.number}.json"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        if os.write(fd, data) != len(data):
-            raise OSError("the disk is full")
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(fd)
+    return folder / "attempts" / f"{number}.json"
 
 
-def is_started(path: Path, number: int) -> bool:
+def started_facts(started: Started) -> bytes:
+    """Return what such a file holds, up to the process, which it adds itself."""
+    facts = {"schema": SCHEMA, **plain(started)}
+    known = {key: value for key, value in facts.items() if key not in ("pid", "pid_starttime")}
+    return json.dumps(known).encode("ascii").removesuffix(b"}") + b","
+
+
+def is_started(folder: Path, number: int) -> bool:
     """Say whether somebody has started an attempt."""
-    return (path / "attempts" / f"{number}.json").exists()
+    return started_path(folder, number).exists()
 
 
 def write_ended(path: Path, ended: Ended) -> None:

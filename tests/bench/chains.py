@@ -45,14 +45,15 @@ def prepare(folder: Path, count: int) -> dict[str, str]:
     environ |= {"GPUALERT_POST": "tick", "GPUALERT_MAIL": "none"}
     words = python_command("chain", "start", "--name", "model", "--", "true")
     subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True)
-    chains = folder / "state" / "chains"
-    for number in range(count):
-        copy = chains / f"copy-{number}"
-        shutil.copytree(chains / "model", copy)
-        (copy / "command").write_bytes(JOB)
-        for file in (copy / "attempts").iterdir():
-            file.unlink()
+    chains, model = folder / "state" / "chains", folder / "model"
+    shutil.copytree(chains / "model", model)
+    for file in (model / "attempts").iterdir():
+        file.unlink()
+    (model / "command").write_bytes(JOB)
     subprocess.run(python_command("chain", "stop", "model"), env=environ, check=True, capture_output=True)
+    tick(environ)  # what is left to do about that one is no part of what is measured
+    for number in range(count):
+        shutil.copytree(model, chains / f"copy-{number}")
     return environ
 
 

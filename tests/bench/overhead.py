@@ -40,7 +40,12 @@ STREAMS = ("adopt", "one tee", "two tees")
 
 @dataclass
 class Case:
-    """One row: where the state is, which shell, what the streams are, who takes over, and what was measured."""
+    """
+    One row: where the state is, which shell, what the streams are, who takes over, and what was measured.
+
+    Attributes:
+        wrapper: The words before the job, whose set-up is in `extra`; where it is empty, `gpualert run` in that shell.
+    """
 
     place: str
     state: Path
@@ -49,6 +54,8 @@ class Case:
     post: str = "tick"
     extra: dict[str, str] = field(default_factory=dict)
     note: str = ""
+    job: tuple[str, ...] = (TRUE,)
+    wrapper: tuple[str, ...] = ()
     bare_ms: list[float] = field(default_factory=list)
     run_ms: list[float] = field(default_factory=list)
 
@@ -61,16 +68,17 @@ class Case:
     def environment(self) -> dict[str, str]:
         """What a shell would give its job, and nothing of the caller's own (without PWD, dash would add it)."""
         home = str(self.state.parent)
-        ours = {"GPUALERT_HOME": str(self.state), "GPUALERT_POST": self.post, MARK: home}
-        ours["GPUALERT_PYTHON"] = sys.executable
-        usual = {"PATH": SYSTEM_PATH, "HOME": home, "LANG": "C.UTF-8", "PWD": str(Path.cwd()), "SHLVL": "1"}
-        return {**usual, **ours, **self.extra}
+        ours = {"GPUALERT_HOME": str(self.state), "GPUALERT_POST": self.post, "GPUALERT_PYTHON": sys.executable}
+        usual = {"PATH": SYSTEM_PATH, "HOME": home, "LANG": "C.UTF-8", "PWD": str(Path.cwd()), "SHLVL": "1", MARK: home}
+        return {**usual, **({} if self.wrapper else ours), **self.extra}
 
     @property
     def words(self) -> list[str]:
         """The wrapped command."""
+        if self.wrapper:
+            return [*self.wrapper, *self.job]
         program = shutil.which(self.shell, path=SYSTEM_PATH) or sys.exit(f"{self.shell} is not installed")
-        return [program, str(GPUALERT), "run", "--", TRUE]
+        return [program, str(GPUALERT), "run", "--", *self.job]
 
 
 @contextlib.contextmanager
@@ -103,30 +111,35 @@ def spawn_ms(words: list[str], environment: dict[str, str], actions: list[tuple[
     return took * 1e3
 
 
+def helpers(scratch: Path) -> list[int]:
+    """Return the processes that carry the mark of what was started with this scratch folder."""
+    mark = f"{MARK}={scratch}\0".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
 def wait_for_helpers(scratch: Path) -> None:
     """Wait until what a run left to do in the background is done: it is no part of the next measurement."""
-    mark = f"{MARK}={scratch}".encode()
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        busy = False
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    busy = busy or mark in (entry / "environ").read_bytes()
-        if not busy:
-            return
+    while left := helpers(scratch):
+        if time.monotonic() > end:
+            sys.exit(f"processes of a run are still there after 60 s: {left}")
         time.sleep(0.002)
-    sys.exit(f"processes of a run are still there after 60 s (mark {mark!r})")
 
 
-def measure(cases: list[Case], pairs: int) -> float:
+def measure(cases: list[Case], pairs: int, warm_up: int = 3) -> float:
     """Fill in the cases; returns the median of posix_spawn of /bin/true, in ms."""
     spawns = []
-    for number in range(-3, pairs):  # the first three warm up
+    for number in range(-warm_up, pairs):
         for case in random.sample(cases, len(cases)):
             with streams(case.streams, case.state.parent) as actions:
                 spawn = spawn_ms([TRUE], case.environment, [])
-                bare = spawn_ms([TRUE], case.environment, actions)
+                bare = spawn_ms(list(case.job), case.environment, actions)
                 run = spawn_ms(case.words, case.environment, actions)
             wait_for_helpers(case.state.parent)
             if number >= 0:

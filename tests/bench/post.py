@@ -75,10 +75,14 @@ def peak_memory_mib(folder: Path, log_bytes: int) -> tuple[float, float, float]:
         while log.tell() < log_bytes:
             log.write(lines)
         log.write(b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n")
-    environ = {**os.environ, "GPUALERT_HOME": str(folder / "large")}
+    return watched(python_command("post", str(path)), {**os.environ, "GPUALERT_HOME": str(folder / "large")})
+
+
+def watched(words: list[str], environ: dict[str, str], cwd: Path | None = None) -> tuple[float, float, float]:
+    """Run a command and return what `peak_memory_mib` does, of that one process."""
     anonymous = resident = 0.0
     began = time.monotonic()
-    with subprocess.Popen(python_command("post", str(path)), env=environ) as process:
+    with subprocess.Popen(words, env=environ, cwd=cwd, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             status = _status(process.pid)
             anonymous = max(anonymous, status.get("RssAnon", 0) / 1024)
