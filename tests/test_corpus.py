@@ -28,7 +28,7 @@ from gpualert.rundir import read_run
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 _KEYS = {"id", "class", "action", "origin", "how", "licence"}
-_MORE_KEYS = {"class_alt", "evidence", "evidence_alt", "first_rank", "framework", "versions"}
+_MORE_KEYS = {"class_alt", "evidence", "evidence_alt", "first_rank", "framework", "versions", "settled"}
 _KEPT = re.compile(
     r"(?:format|argv|cwd|name|options|start|exit|evidence\.json|label\.yaml|(?:output|stdout|stderr)\.log)"
 )
@@ -250,3 +250,21 @@ def test_a_label_whose_line_is_in_no_log_is_refused(recipe: ModuleType, tmp_path
     cleaning.write_texts(tmp_path / "one", one, [one.job])
     with pytest.raises(make_case.LabelError, match="no line contains \"KeyError: 'a'\""):
         make_case.write_label(tmp_path / "one", one)
+
+
+def test_what_two_labellers_disagree_about_is_settled_in_the_label(recipe: ModuleType) -> None:
+    second = yaml.safe_load((CORPUS / "second_labels.yaml").read_text("utf-8"))
+    now = {label["id"]: label for label in labels().values()}
+    assert len(second) == 80 and {now[name]["class"] for name in second} == set(_CLASSES)
+    differ = {
+        name for name, item in second.items() if any(item[key] != item["first"][key] for key in ("class", "action"))
+    }
+    assert differ and all(now[name].get("settled") for name in differ)
+
+
+def test_the_agreement_that_is_quoted_is_the_one_that_is_printed(recipe: ModuleType) -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "corpus.make.agreement"], cwd=CORPUS.parent, capture_output=True, text=True, check=True
+    ).stdout
+    quoted = (CORPUS / "README.md").read_text("utf-8")
+    assert "| class |" in printed and all(line in quoted for line in printed.splitlines())

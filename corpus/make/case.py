@@ -102,6 +102,7 @@ def write_label(case: Path, recipe: Recipe) -> None:
         "framework": recipe.framework,
         "versions": versions(recipe) if recipe.origin == "produced" else {},
         "how": " ".join(recipe.how.split()),
+        "settled": recipe.settled,
         "licence": LICENCE,
     }
     kept = {key: value for key, value in label.items() if value not in ("", [], {}, None)}

@@ -126,6 +126,7 @@ class Recipe:
         action: The right retry decision, where it is not the class's.
         first_rank: The rank that failed first.
         uses: Python distributions and programs that it needs, and whose versions are noted.
+        settled: Where a second labeller, without sight of the first label, said otherwise: what was decided, and why.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Recipe:
     first_rank: int | None = None
     framework: str = "python"
     uses: tuple[str, ...] = ()
+    settled: str = ""
 
     @property
     def failure_class(self) -> str:

@@ -88,7 +88,8 @@ for number, record in enumerate(tf.data.TFRecordDataset(["train-00000.tfrecord",
         "RuntimeError: Unable to open table file",
         'open("ckpt-12.index", "w").write("garbage")\nprint("restoring ckpt-12")\n'
         'tf.train.load_checkpoint("ckpt-12.index")\n',
-        evidence_alt=("DATA_LOSS: file is too short",),
+        evidence_alt=("DATA_LOSS: file is too short", "DataLossError: Unable to open table file"),
+        settled="A second line shows it as well.",
     ),
     tensorflow(
         "checkpoint_corrupt/keras_weights",

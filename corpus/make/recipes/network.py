@@ -36,6 +36,8 @@ requests.post("http://localhost:5000/api/2.0/mlflow/runs/create", json={}, timeo
 """,
         framework="requests",
         uses=("requests",),
+        evidence_alt=("urllib3.exceptions.NewConnectionError: ",),
+        settled="A second line shows it as well.",
     ),
     produced(
         "network/self_signed_certificate",

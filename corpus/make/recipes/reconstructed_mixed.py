@@ -372,13 +372,14 @@ exactly when Open MPI kills them.
         "unknown/task_exits_with_7",
         "srun tells that a task has exited with code 7, which means something to its author alone.",
         "https://slurm.schedmd.com/srun.html",
-        "",
+        "Exited with exit code 7",
         interleaved([prefixed(training(30, 8570 + rank, style=3), "srun", rank) for rank in range(4)], seed=8571),
         srun_ends(2, host="node01", status=7),
         command="srun -l ./sim",
         framework="slurm",
         status=7,
         first_rank=2,
+        settled="The line of srun was no evidence at first.",
     ),
 ]
 

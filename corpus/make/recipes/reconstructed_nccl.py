@@ -353,6 +353,8 @@ node01:4104:4204 [4] NCCL INFO transport/nvls.cc:488 -> 1
         command="torchrun --nproc-per-node 8 train.py",
         first_rank=4,
         class_alt=("gpu_hardware",),
+        action="elsewhere",
+        settled="retry became elsewhere: the state of a node's fabric manager outlives the job.",
         evidence_alt=("ncclUnhandledCudaError: Call to CUDA function failed.",),
     ),
     Recipe(
