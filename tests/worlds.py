@@ -32,7 +32,7 @@ CONDITIONS = ("healthy", "refused", "hanging", "dropped", "unresolvable", "no_py
 
 @cache
 def jobs(*, published: bool = False) -> dict[str, tuple[int, str]]:
-    """Return, for each class or each of the published fifteen, how its job ends and its example: what it says before."""
+    """Return for each class, or each of the published fifteen, how its job ends and what it says before: an example."""
     rules = [rule for rule in read_rules(rule_files()) if rule.paper == rule.id or not published]
     return {rule.id: (_STATUSES.get(rule.id, 1), rule.examples[0][0].rstrip("\n")) for rule in rules}
 

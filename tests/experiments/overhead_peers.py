@@ -85,7 +85,7 @@ def main() -> None:
         before = os.getloadavg()[0]
         with mail_server() as server, tempfile.TemporaryDirectory(prefix="gpualert-", dir="/dev/shm") as folder:
             measured = list(cases(job, Path(folder), words.peer, words.shells.split(","), server.port))
-            spawn_ms = measure(measured, pairs, warm_up=3 if job == (TRUE,) else 1)
+            spawn_ms = measure(measured, pairs, warm_up=min(3 if job == (TRUE,) else 1, pairs))
         print(f"Over {title}, bare; {pairs} pairs a row; posix_spawn of {TRUE}: median {spawn_ms:.3f} ms\n")
         print(
             markdown(

@@ -17,8 +17,8 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "bench"), str(TESTS.parent)]
 
-from overhead import GPUALERT, MARK, SYSTEM_PATH
-from smtp_server import MailServer
+from overhead import GPUALERT, MARK, SYSTEM_PATH  # noqa: E402 (found only now)
+from smtp_server import MailServer  # noqa: E402
 
 OURS = "gpualert run"
 _CONFIG = """\
@@ -98,7 +98,7 @@ def ours(shell: str) -> Way:
 
 
 def published(venv: Path) -> Way:
-    """Return the package that PyPI calls gpualert, installed in a virtual environment of its own; only run, never read."""
+    """Return the package that PyPI calls gpualert, in a virtual environment of its own; it is only run, never read."""
     line = f'{shlex.quote(str(venv / "bin" / "gpualert"))} run -- "$@"'
     logs = "disk/home/.gpualert/logs/*/combined.log"
     return Way("published wrapper", line, logs, logs, rb"Exit code: (-?\d+)", mails=True)

@@ -34,9 +34,9 @@ from peers import Way, add_peer, conditions, environment, mail_server, markdown,
 
 # isort: split
 import psutil
-from worlds import fill, tiny_disk
 from overhead import helpers
 from smtp_server import MailServer
+from worlds import fill, tiny_disk
 
 from gpualert.places import python_command
 
@@ -134,6 +134,7 @@ def kill_wrapper(trial: Trial) -> None:
     assert trial.caller
     for process in trial.caller.wrappers(trial.job):
         process.kill()
+        process.wait(PATIENCE_S)
 
 
 def kill_parent(trial: Trial) -> None:
@@ -203,7 +204,7 @@ def run(way: Way, situation: Situation, folder: Path, lines: int, server: MailSe
         return Outcome()
     server.forget()
     (folder / "disk").mkdir()
-    with tiny_disk(folder / "disk", "512k") if situation.tiny else contextlib.nullcontext():
+    with tiny_disk(folder / "disk", "16m") if situation.tiny else contextlib.nullcontext():
         trial = Trial(way, folder, lines)
         own = tuple(word.format(folder=folder) for word in situation.job)
         job = own or (sys.executable, "-c", JOB, str(folder), str(lines), str(STATUS))
@@ -237,13 +238,16 @@ def _until(condition: Callable[[], object], complaint: str) -> None:
 def _end(trial: Trial) -> None:
     """Wait until all that was started is over; end what hangs."""
     end = time.monotonic() + PATIENCE_S
-    while left := helpers(trial.folder):
+    quiet = 0
+    while quiet < 3:  # a process that is just about to become another program has no environment
+        left = helpers(trial.folder)
+        quiet = 0 if left else quiet + 1
         if time.monotonic() > end:
             print(f"{trial.way.name}: {len(left)} processes were still there after {PATIENCE_S:g} s", file=sys.stderr)
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def _log(trial: Trial, own: Sequence[str]) -> str:
@@ -324,7 +328,7 @@ def main() -> None:
     add_peer(parser)
     parser.add_argument("--lines", type=int, default=40)
     parser.add_argument("--situations", default=",".join(SITUATIONS), help="separated by commas")
-    parser.add_argument("--shells", default="dash,bash", help="those that run `gpualert run`")
+    parser.add_argument("--ways", default="", help="only those with one of these words in their names, with commas")
     words = parser.parse_args()
     names = words.situations.split(",")
     if os.getuid() and "disk" in names:
@@ -333,7 +337,8 @@ def main() -> None:
     before = os.getloadavg()[0]
     outcomes = {}
     with mail_server() as server, tempfile.TemporaryDirectory(prefix="gpualert-") as scratch:
-        for number, way in enumerate(ways(words.peer, words.shells.split(","))):
+        wanted = [way for way in ways(words.peer) if any(word in way.name for word in words.ways.split(","))]
+        for number, way in enumerate(wanted):
             for name in names:
                 folder = Path(scratch) / f"{number}-{name}"
                 folder.mkdir()
