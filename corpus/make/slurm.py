@@ -1,0 +1,332 @@
+"""
+Jobs on a real Slurm cluster, that of the tests: nodes n1 to n10 on one machine, started where it is not up already.
+
+It takes root and Debian's packages slurm-wlm, slurmdbd, munge and mariadb-server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from corpus.make.recipe import Recipe, World
+from corpus.make.sandbox import CHECKOUT, BoxError
+from gpualert.errors import GpualertError
+from gpualert.rundir import read_run
+from tests.engines.cluster import Cluster, missing
+from tests.engines.daemons import silently, wait_until
+from tests.engines.slurm_conf import ALL_NODES, CONTESTED, DOOMED
+
+# Printed by a job from when on somebody may end it.
+MARK = "epoch 2 begins"
+# Two partitions of our own: one across two nodes of which one may die, one whose jobs are told before they make way.
+_WITNESS = "n7"
+_PARTITIONS = (
+    f"PartitionName=wide Nodes={_WITNESS},{DOOMED} MaxTime=60 PreemptMode=OFF",
+    f"PartitionName=grace Nodes={CONTESTED} MaxTime=60 PriorityTier=1 PreemptMode=CANCEL GraceTime=12",
+)
+_KEPT_NAMES = {DOOMED: "n8", CONTESTED: "n7", f"n[{_WITNESS[1:]},{DOOMED[1:]}]": "n[7-8]"}
+_UNDER_WAY = frozenset(
+    ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "STOPPED")
+)
+
+
+@dataclass(frozen=True)
+class User:
+    """
+    An ordinary user of the cluster.
+
+    Attributes:
+        home: The home folder, which all nodes see; jobs run in `project` below it.
+    """
+
+    cluster: Cluster
+    home: Path
+
+    @property
+    def project(self) -> Path:
+        """Where the jobs run, and their output lands."""
+        return self.home / "project"
+
+    def run(self, *words: str, limit_s: float = 90) -> str:
+        """Run a program in the project; return what it prints, or write that to `login.out` if it is a job itself."""
+        done = self._run(words, limit_s, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise BoxError(f"{words[0]} ended with status {done.returncode}: {done.stderr.strip()}")
+        return str(done.stdout)
+
+    def run_job(self, line: str, limit_s: float) -> None:
+        """Run a line of bash as on a login node; how it ends is its own affair."""
+        with (self.project / "login.out").open("ab") as out:
+            self._run(["bash", "-c", line], limit_s, stdout=out, stderr=out)
+
+    def _run(self, words: Any, limit_s: float, **more: Any) -> subprocess.CompletedProcess[Any]:
+        name = self.cluster.user
+        path = f"{self.cluster.python.parent}:/usr/local/bin:/usr/bin:/bin:{CHECKOUT / 'bash'}"
+        environ = {"PATH": path, "HOME": str(self.home), "USER": name, "LOGNAME": name, "LANG": "C.UTF-8"}
+        environ |= {"GPUALERT_MAIL": "none", "GPUALERT_PYTHON": str(self.cluster.python)}
+        environ |= {"XDG_CACHE_HOME": str(self.cluster.base / "work/cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            return subprocess.run(
+                ["setpriv", "--reuid", name, "--regid", name, "--init-groups", "--", *words],
+                cwd=self.project,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                timeout=limit_s,
+                check=False,
+                **more,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BoxError(f"{words[0]} did not end within {limit_s:g} s") from error
+
+    def submit(self, script: str, options: str) -> str:
+        """Submit lines of bash; return the job's number."""
+        (self.project / "job.sh").write_text(f"#!/bin/bash\n{script}\n")
+        return self.run("sbatch", "--parsable", *options.split(), "job.sh").strip()
+
+    def wait_for(self, job: str, text: str = MARK, limit_s: float = 90) -> None:
+        """Wait until a job has written something."""
+        out = self.project / f"slurm-{job}.out"
+        wait_until(lambda: out.exists() and text in out.read_text(errors="replace"), limit_s, f"'{text}' of job {job}")
+
+    def wait(self, job: str, limit_s: float = 200) -> None:
+        """Wait until a job has ended, with all it leaves behind."""
+        wait_until(lambda: not self._states(job) & _UNDER_WAY, limit_s, f"the end of job {job}")
+
+    def _states(self, job: str) -> set[str]:
+        queued = self._run(["squeue", "-h", "-j", job, "-o", "%T"], 30, capture_output=True, text=True).stdout.split()
+        told = self.run("sacct", "-X", "-n", "-P", "-j", job, "--format=State").split()
+        return {*queued, *(told[:1] or ["PENDING"])}
+
+    def start_again(self, job: str) -> None:
+        """Let a job that was put back into the queue start at once, not after Slurm's two minutes."""
+        ask = ["squeue", "-h", "-j", job, "-o", "%T %r"]
+        wait_until(lambda: "BeginTime" in self.run(*ask), 90, f"job {job} to wait for its next start")
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+
+# What happens to a job, by its number, from outside.
+Act = Callable[[User, str], None]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """
+    A job for the cluster.
+
+    Attributes:
+        script: Lines of bash, in which `gpualert run` starts what is told of.
+        options: Of sbatch; None where the script is run on the login node, where it calls srun itself.
+        act: What happens to it.
+        attempt: The attempt whose runs are kept, where Slurm runs it more than once.
+        is_doomed: It uses the node that may die, one job at a time.
+    """
+
+    script: str
+    options: str | None = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    act: Act | None = None
+    attempt: int = 0
+    is_doomed: bool = False
+    limit_s: float = 200.0
+
+
+def submitted(name: str, how: str, evidence: str, script: str, options: str | None = "", **more: Any) -> Recipe:
+    """
+    Return the recipe of a job on the cluster.
+
+    Args:
+        more: Fields of `Recipe` and of `Batch`.
+    """
+    of_job = {key: more.pop(key) for key in Batch.__dataclass_fields__ if key in more}
+    more = {"framework": "slurm", "uses": ("sbatch",), **more}
+    return Recipe(name, partial(_play, Batch(script, options, **of_job)), how, evidence, **more)
+
+
+# --- What happens to jobs ----------------------------------------------------
+
+
+def cancelled(*options: str) -> Act:
+    """Have somebody cancel or signal it."""
+
+    def act(user: User, job: str) -> None:
+        user.wait_for(job)
+        user.run("scancel", *options, job)
+
+    return act
+
+
+def preempted(then: Act | None = None) -> Act:
+    """Have another job take its place."""
+
+    def act(user: User, job: str) -> None:
+        user.wait_for(job)
+        user.run("sbatch", "--partition=urgent", "--cpus-per-task=2", "--output=/dev/null", "--wrap=exit 0")
+        if then:
+            then(user, job)
+
+    return act
+
+
+def started_again(user: User, job: str) -> None:
+    """Let it start again, once it has been put back into the queue."""
+    user.start_again(job)
+
+
+def dropped(user: User, job: str) -> None:
+    """Let it go, once it has been put back into the queue."""
+    user.start_again(job)
+    user.run("scancel", job)
+
+
+def node_dies(user: User, job: str) -> None:
+    """Let the node die as by a power cut; it comes back when the job has ended."""
+    user.wait_for(job)
+    user.cluster.kill_node(DOOMED)
+    (user.project / "node-is-dead").touch()
+    try:
+        user.wait(job)
+    finally:
+        # After a job of two nodes Slurm calls a node partly used that is not, until it has had another.
+        user.run("sbatch", "--partition=doomed", "--output=/dev/null", "--wrap=exit 0")
+        user.cluster.start_node(DOOMED)
+
+
+def node_is_set_down(user: User, job: str) -> None:
+    """Have an administrator say that the node is down."""
+    user.wait_for(job)
+    if not silently("scontrol", "update", f"NodeName={DOOMED}", "State=DOWN", "Reason=power supply"):
+        raise BoxError(f"node {DOOMED} cannot be set down")
+    try:
+        user.wait(job)
+    finally:
+        silently("scontrol", "update", f"NodeName={DOOMED}", "State=RESUME")  # refused once it is back already
+        ask = ["sinfo", "-h", "-n", DOOMED, "-o", "%t"]
+        wait_until(lambda: set(user.run(*ask).split()) == {"idle"}, 60, f"node {DOOMED}")
+
+
+# --- How it is run -----------------------------------------------------------
+
+
+def _play(batch: Batch, world: World) -> Mapping[str, str]:
+    """Run a job; its run directories, and the files that they speak of, lie in the world afterwards."""
+    cluster = _cluster()
+    home = Path(tempfile.mkdtemp(prefix="corpus-", dir=cluster.base / "work"))
+    home.chmod(0o755)
+    user = User(cluster, home)
+    try:
+        user.project.mkdir()
+        for name, text in {**batch.files, "chatter.py": Path(__file__).with_name("chatter.py").read_text()}.items():
+            (user.project / name).write_text(text)
+        for path in (home, user.project):
+            shutil.chown(path, cluster.user, cluster.user)
+        with _turn(cluster) if batch.is_doomed else ExitStack():
+            _run_batch(user, batch)
+        _hand_over(user, batch, world)
+        return _replaced(user)
+    except (TimeoutError, OSError) as error:
+        raise BoxError(f"{error}; the job wrote\n{_printed(user)}") from error
+    finally:
+        if os.environ.get("CORPUS_SHOW"):
+            print(_printed(user))
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _run_batch(user: User, batch: Batch) -> None:
+    if batch.options is None:
+        user.run_job(batch.script, batch.limit_s)
+    else:
+        job = user.submit(batch.script, batch.options)
+        try:
+            if batch.act:
+                batch.act(user, job)
+            user.wait(job, batch.limit_s)
+        finally:
+            silently("scancel", job)
+    runs = user.home / ".local/state/gpualert/runs"
+    if not runs.is_dir():
+        raise BoxError(f"it left no run directory; it wrote\n{_printed(user)}")
+
+    def told() -> bool:
+        user._run(["gpualert", "tick"], 90, capture_output=True)
+        return all((run / "evidence.json").exists() for run in runs.iterdir())
+
+    wait_until(told, 120, "what is known of each run")
+
+
+def _printed(user: User) -> str:
+    return "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(user.project.glob("*.out")))
+
+
+def _hand_over(user: User, batch: Batch, world: World) -> None:
+    """Copy what a reader needs, as files of our own."""
+    for path in user.project.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            _copy(path, world.project / path.relative_to(user.project))
+    for run in (user.home / ".local/state/gpualert/runs").iterdir():
+        target = world.state / "runs" / run.name
+        for path in run.iterdir():
+            if path.is_file() and not path.is_symlink():
+                _copy(path, target / path.name)
+        for path in target.glob("*.path"):
+            path.write_bytes(path.read_bytes().replace(os.fsencode(user.project), os.fsencode(world.project)))
+        start = read_run(target).start
+        if start and start.slurm_restart_count != batch.attempt:
+            shutil.rmtree(target)
+    if not any((world.state / "runs").iterdir()):
+        raise GpualertError(f"no run is of attempt {batch.attempt}")
+
+
+def _copy(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+    shutil.copystat(path, target)
+
+
+def _replaced(user: User) -> dict[str, str]:
+    """Return what must not stand in the case, and what stands there instead; longest first."""
+    base = user.cluster.base
+    spools = {f"{base}/spool/{node}": "/var/spool/slurmd" for node in ALL_NODES}
+    # Where several nodes are one machine the step daemon's name, and its control group's, tell which it is for.
+    daemons = {f"{name}{node}": name[:-1] for node in ALL_NODES for name in ("slurmstepd-", "slurm_")}
+    found = {
+        **spools,
+        **daemons,
+        f"{base}/python": "/opt/venv",
+        str(user.home): "/home/user",
+        str(base): "/var/lib/slurm",
+    }
+    return {**found, user.cluster.user: "user", **_KEPT_NAMES}
+
+
+@contextmanager
+def _turn(cluster: Cluster) -> Iterator[None]:
+    """Have the node that may die for oneself, as the tests do."""
+    with Path(f"{cluster.base}.{DOOMED}").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+
+
+@cache
+def _cluster() -> Cluster:
+    """Return the cluster, which is up until this process ends."""
+    if why := missing():
+        raise BoxError(f"not installed: {why.removeprefix('not installed: ')}")
+    cluster, stack = Cluster(), ExitStack()
+    stack.enter_context(cluster.used())
+    atexit.register(stack.close)
+    if cluster.user == "root":
+        raise BoxError("no ordinary user can run a Python that has what gpualert needs")
+    for words in _PARTITIONS:
+        silently("scontrol", "create", *words.split())  # they may be there already
+    return cluster
