@@ -299,14 +299,10 @@ def _replaced(user: User) -> dict[str, str]:
     spools = {f"{base}/spool/{node}": "/var/spool/slurmd" for node in ALL_NODES}
     # Where several nodes are one machine the step daemon's name, and its control group's, tell which it is for.
     daemons = {f"{name}{node}": name[:-1] for node in ALL_NODES for name in ("slurmstepd-", "slurm_")}
-    found = {
-        **spools,
-        **daemons,
-        f"{base}/python": "/opt/venv",
-        str(user.home): "/home/user",
-        str(base): "/var/lib/slurm",
-    }
-    return {**found, user.cluster.user: "user", **_KEPT_NAMES}
+    groups = {line.rpartition(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines()} - {"/"}
+    folders = {f"{base}/python": "/opt/venv", str(user.home): "/home/user", str(base): "/var/lib/slurm"}
+    folders |= dict.fromkeys(groups, "/user.slice")  # of what is run on the login node
+    return {**spools, **daemons, **folders, user.cluster.user: "user", **_KEPT_NAMES}
 
 
 @contextmanager
