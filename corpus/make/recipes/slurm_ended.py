@@ -152,6 +152,7 @@ _NODES = [
         files={"train.py": trainer(1300, 9310, 4)},
         act=node_is_set_down,
         is_doomed=True,
+        evidence_alt=("State=NODE_FAIL",),
     ),
     submitted(
         "node_failure/slurm_one_of_two_nodes",
@@ -185,6 +186,7 @@ _CANCELLED = [
         EXEC,
         files={"train.py": trainer(1250, 9400, 0)},
         act=cancelled(),
+        evidence_alt=("CANCELLED by",),
     ),
     submitted(
         "interrupted/slurm_scancel_of_a_step",
@@ -202,6 +204,7 @@ _CANCELLED = [
         "-N2 -n4",
         files={"train.py": trainer(60, 9420, 2)},
         act=cancelled(),
+        evidence_alt=("CANCELLED by",),
     ),
     submitted(
         "interrupted/slurm_scancel_with_sigint",
