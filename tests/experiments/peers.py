@@ -144,10 +144,10 @@ def environment(way: Way, folder: Path, port: int, job: Sequence[str] = ()) -> d
 
 
 @contextmanager
-def mail_server() -> Iterator[MailServer]:
-    """Have a server that takes everything, with or without the login that the published wrapper insists on."""
+def mail_server(size_limit: int | None = None) -> Iterator[MailServer]:
+    """Have a server that takes messages with or without a login, on which the published wrapper insists."""
     logging.getLogger("mail.log").setLevel(logging.ERROR)
-    with MailServer().running() as server:
+    with MailServer(size_limit=size_limit).running() as server:
         server.user, server.password = "me", "secret"
         yield server
 
