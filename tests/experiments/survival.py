@@ -6,8 +6,8 @@ What is left of a run when things go wrong: its log, its exit status, and whethe
     python tests/experiments/survival.py --lines 4 --situations ordinary,killed
 
 The job prints lines to both streams and notes, elsewhere, what it printed.  Half-way it waits until the blow has
-fallen; then it goes on as it would.  Bare output of the terminal's trials goes to a pseudo-terminal, that of all others
-to a pipe that somebody reads.  The disk that fills up needs root.
+fallen; then it goes on as it would.  What is shown goes to a pipe that somebody reads, and to a pseudo-terminal where
+that is to close.  The disk that fills up is a tmpfs of 16 MB: mounting it needs root.
 """
 
 from __future__ import annotations
@@ -144,9 +144,10 @@ def kill_parent(trial: Trial) -> None:
 
 
 def close_terminal(trial: Trial) -> None:
-    """Close the window."""
+    """Close the window; all that hangs on it has been told so when the shell in it is gone."""
     assert trial.caller
     trial.caller.close()
+    trial.caller.process.wait(PATIENCE_S)
 
 
 def fill_disk(trial: Trial) -> None:
