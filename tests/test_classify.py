@@ -158,10 +158,11 @@ def test_status_zero_with_an_uncaught_exception_at_the_end_is_a_failure(tmp_path
         (ERROR + "it is 10:15:00\nelapsed 3 s\nlog kept in run.log\n", True),
         ("a\nb\nc\nd\ne\n" + ERROR, True),
         (ERROR + "stage 2\nstage 3\nstage 4\nstage 5\n" + ERROR + "all stages processed\n", True),
-        ("rm: cannot remove 'old': No such file or directory\nprepare\ntrain\nexport\nupload\n", False),
-        ("rm: cannot remove 'old': No such file or directory\n", True),
+        ("cp: cannot stat 'old': No such file or directory\nprepare\ntrain\nexport\nupload\n", False),
+        ("cp: cannot stat 'old': No such file or directory\n", True),
+        ("rm: cannot remove 'old': No such file or directory\n", False),
     ],
-    ids=["handled", "a-footer", "at-the-end", "once-more-at-the-end", "a-tool", "a-tool-and-nothing-else"],
+    ids=["handled", "a-footer", "at-the-end", "once-more-at-the-end", "a-tool", "a-tool-and-nothing-else", "a-removal"],
 )
 def test_at_status_0_an_error_counts_unless_its_writer_had_more_to_say(tmp_path: Path, log: str, failed: bool) -> None:
     verdict = judged(tmp_path, log, status=0)

@@ -238,9 +238,9 @@ def test_texts_of_two_ranks_are_read_as_one_case(recipe: ModuleType, tmp_path: P
     cleaning.write_texts(tmp_path / "traceback" / "one", one, texts)
     make_case.write_label(tmp_path / "traceback" / "one", one)
     (case,) = read_cases(tmp_path)
-    assert [log.name for log in case.logs] == ["rank0/output.log", "rank1/output.log"]
+    assert [log.name for log in case.logs] == ["rank1/output.log", "rank0/output.log"]  # the one at fault first
     assert (case.evidence, case.first_rank, case.facts.scheduler_state) == (("KeyError: 'bias'",), 1, "FAILED")
-    assert case.logs[0].path.stat().st_size < 1000
+    assert case.logs[1].path.stat().st_size < 1000
 
 
 def test_a_label_whose_line_is_in_no_log_is_refused(recipe: ModuleType, tmp_path: Path) -> None:

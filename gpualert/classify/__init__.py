@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from gpualert import xid
 from gpualert.classify import votes
 from gpualert.classify.collectives import missing_rank
 from gpualert.classify.events import Event, Strength, read_events, signal_events
-from gpualert.classify.judge import Judgement, Tier, judge, settle
+from gpualert.classify.judge import Judgement, Tier, is_lost_peer, judge, settle
 from gpualert.classify.parameters import masked
 from gpualert.classify.progress import Life, ordinary_lines_after, read_life
 from gpualert.classify.ranks import rank_of
@@ -28,7 +29,7 @@ _TROUBLE = re.compile(
 )
 # The loss that is minimised, not a metric; a loss of 0.0 beside it is how half precision shows the same.
 _SPOILED = re.compile(
-    r"(?i)(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test )\b(?:train(?:ing)?[_ ])?loss\W{1,5}-?(?:nan|inf|0\.0+\b.{0,60}\bgrad_?norm\W{1,5}nan)\b"  # noqa: E501
+    r"(?i)(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test )\b(?:train(?:ing)?[_ ])?loss\W{1,5}-?(?:nan|inf|0(?:\.0+)?\b.{0,60}\bgrad_?norm\W{1,5}nan)\b"  # noqa: E501
 )
 _FEWEST_SPOILED = 3
 _FOOTER_LINES = 3
@@ -126,6 +127,10 @@ def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSe
             return _success(reading, facts, rules, judgement)
         hint = votes.status_vote(facts)
         return _by_vote(hint or votes.Vote("unknown"), Confidence.LOW, judgement, reading, facts, rules)
+    if _only_mourns(root, judgement.tier, reading, facts):
+        return _by_vote(
+            votes.status_vote(facts) or votes.Vote("unknown"), Confidence.MEDIUM, judgement, reading, facts, rules
+        )
     if root.failure_class == "unknown" and _ran_out_of_memory(root, reading, facts):
         return _by_vote(votes.Vote("oom_killer"), Confidence.LOW, judgement, reading, facts, rules)
     if judgement.tier is Tier.SUMMARY:
@@ -147,6 +152,19 @@ def _timed_out(facts: Facts) -> votes.Vote:
     vote = votes.status_vote(facts)
     assert vote  # it has a word for that
     return vote
+
+
+def _only_mourns(root: Event, tier: Tier, reading: Reading, facts: Facts) -> bool:
+    """
+    Say whether the log tells less than the signal that ended the run.
+
+    That is so for a fault that the run survived, where a crash is no answer to an exception; and for one of several
+    runs, killed without a word, that the others miss.
+    """
+    if tier in (Tier.SURVIVED, Tier.MENTION):
+        return facts.signal in votes.CRASHES
+    missed = tier is Tier.CASCADE and is_lost_peer(root) and facts.signal in (*votes.CRASHES, 6, 9)
+    return missed and PurePath(root.file).parent != PurePath(reading.logs[0].name).parent
 
 
 def _ran_out_of_memory(root: Event, reading: Reading, facts: Facts) -> bool:

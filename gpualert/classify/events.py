@@ -82,7 +82,7 @@ _QUOTES = re.compile(
     r"[^:]{0,200}(?:\(|:$|\bas\b|\bimport\b|,$|==|!=|<|>)"
     r"|^\s*(?:\+{1,3}|\$|#|>>>|\(\w+\) \$) \S"
     r"|^\s*--?\w[\w-]{2,60}(?:[ =]|$)"
-    r'|^\s*File "[^"]{1,400}", line \d|^\s*(?:frame )?#\d{1,3}:? |^\s*@ +0x'
+    r'|^\s*File "[^"]{1,400}", line \d|^\s*(?:frame )?#\d{1,3}:? (?!H5)|^\s*@ +0x'
     r"|^Namespace\(|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"  # noqa: E501
     r"|^\s*[\w./-]{1,200}\.py:\d{1,6}: \w{0,40}Warning: "
 )
@@ -94,7 +94,7 @@ _HARMLESS = re.compile(
     r"|\b[Ss]ee https?://|\bmost (?:failures|often|likely)\b|\b(?:usually|typically|often) (?:caused|means|due|indicates)\b"  # noqa: E501
     r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"  # noqa: E501
     r"|\bentering retry loop\b|^(?:wandb|mlflow|clearml|neptune|comet)\b: (?!error)"
-    r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
+    r"|^rm: cannot remove .{1,200}: No such file|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
 
 # What to try next, said by somebody who does not know what happened; what we said ourselves of a run inside this one.

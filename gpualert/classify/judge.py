@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -16,6 +17,22 @@ MOST_EVIDENCE = 5
 NEAR_BYTES = 20_000
 # An exception whose line ends at its colon prints its message within so many bytes, below a native stack.
 _MESSAGE_BYTES = 8_000
+
+# What make says of a recipe is so, whatever the other recipes that it runs at once have to say after it.
+_LAST_WORDS = re.compile(r"\s*(?:g?make(?:\[\d+\])?: \*\*\* |ninja: )")
+_EXCEPTION = re.compile(r"\s*[\w.]{1,80}(?:Error|Exception)\b")
+# What a rank says when another is gone, and what a launcher says of the one that a signal ended; not SIGTERM, which it
+# sends itself.
+_LOST_PEER = re.compile(
+    r"(?i)\bconnection (?:was )?(?:closed|reset|lost|broken)\b.{0,12}\bpeer|\bbroken pipe\b"
+    r"|\bpeer \S{1,12} (?:disconnected|gone|closed|died|left)\b"
+    r"|\b(?:peer|remote) (?:process|rank|worker)\b.{0,60}\b(?:exited|gone|disconnected|lost)\b"
+)
+_DEATH = re.compile(
+    r"(?i)\b(?:exited|terminated|killed|died) (?:on|with|by) signal:? ?"
+    r"(?:SIG(?:KILL|ABRT|SEGV|BUS|ILL|FPE)|[46789]\b|11\b)"
+    r"|\bfailed \(exitcode: -(?:[46789]|11)\)|\breturn code = -(?:[46789]|11)\b|\(signal (?:[46789]|11)\)"
+)
 
 
 class Tier(IntEnum):
@@ -53,7 +70,7 @@ def settle(events: Sequence[Event], lives: Mapping[int, Life]) -> tuple[Event, .
 
 
 def _settled(event: Event, life: Life | None, events: Sequence[Event]) -> Event:
-    if life is None or event.offset < 0 or event.pattern.rule == "success":
+    if life is None or event.offset < 0 or event.pattern.rule == "success" or _LAST_WORDS.match(event.line.content):
         return event
     if event.pattern.rule == "launch_failed" and life.runs_after(event.offset):
         return replace(event, settled="the job's own code ran after it")
@@ -111,6 +128,8 @@ def judge(events: Sequence[Event], status: int | None = None) -> Judgement:
         order.insert(order.index(Tier.SUMMARY), Tier.SURVIVED)
     for level in order:
         group = [event for event in usable if tier(event, trouble) is level and _may_stand(event, level)]
+        if level is Tier.SURVIVED:
+            group.sort(key=lambda event: not event.is_root)
         if group:
             root = _explained(_first(group), usable)
             return Judgement(root, level, _evidence(root, usable), _others(root, usable))
@@ -129,6 +148,10 @@ _EXPLAINS = {
 
 def _explained(root: Event, events: Sequence[Event]) -> Event:
     """Return the event that explains `root`, if one is there, else `root`."""
+    if is_lost_peer(root):
+        cascades = [event for event in events if tier(event) is Tier.CASCADE]
+        deaths = (event for event in events if tier(event) >= Tier.SUMMARY and _DEATH.search(event.line.content))
+        return next(deaths, root) if all(map(is_lost_peer, cascades)) else root
     for event in events:
         if root.failure_class in _EXPLAINS.get(event.failure_class, ()) and tier(event) <= Tier.GENERIC:
             return event
@@ -138,9 +161,16 @@ def _explained(root: Event, events: Sequence[Event]) -> Event:
     return root
 
 
+def is_lost_peer(event: Event) -> bool:
+    """Say whether all that an event tells is that another rank was gone."""
+    return not event.is_root and _LOST_PEER.search(event.line.content) is not None
+
+
 def _may_stand(event: Event, level: Tier) -> bool:
     """A fault that was survived explains the end, if nothing else does, only where it was no mere message."""
-    return level is not Tier.SURVIVED or (event.is_root and event.strength is Strength.RAISED)
+    if level is not Tier.SURVIVED or event.strength is Strength.RAISED:
+        return True
+    return event.strength is Strength.SAID and event.is_root and _EXCEPTION.match(event.line.content) is not None
 
 
 def _first(group: Sequence[Event]) -> Event:

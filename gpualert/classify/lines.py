@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import IntEnum
 from functools import lru_cache
@@ -142,9 +144,17 @@ _LEVELS = {
 }  # fmt: skip
 
 
+# Keys of structlog, python-json-logger, zap, Elastic's schema and others, the more telling first.
+_JSON_ERRORS = ("exception", "exc_info", "traceback", "stack_trace", "error.stack_trace", "stacktrace", "stack")
+_JSON_MESSAGES = ("event", "message", "msg", "log")
+_JSON_LEVELS = ("level", "severity", "levelname", "log.level")
+
+
 @lru_cache(maxsize=20_000)
 def read_line(raw: str) -> Line:
     """Return `raw` without terminal colours, boxes, launcher marks, time stamps and log levels, each understood."""
+    if raw[:1] == "{" and (said := _structured(raw)):
+        return said
     text = _BOX.sub("", _ANSI.sub("", raw[:MOST_CHARACTERS])).rstrip()
     whole = text
     found: dict[str, str] = {}
@@ -155,6 +165,29 @@ def read_line(raw: str) -> Line:
         found.update({key: value for key, value in match.groupdict().items() if value})
         text = text[match.end() :]
     return _line(text, found, whole)
+
+
+def _structured(raw: str) -> Line | None:
+    """Return what one line of a structured log says; None where it is no JSON with a message."""
+    try:
+        fields = json.loads(raw[:MOST_CHARACTERS])
+    except (ValueError, RecursionError):
+        return None
+    text = _text(fields, _JSON_MESSAGES)
+    error = _text(fields, ("error", "err", "error.message"))
+    raised = _text(fields, _JSON_ERRORS).strip().splitlines()
+    if not (text or error or raised):
+        return None
+    line = read_line(text)
+    level = _LEVELS.get(_text(fields, _JSON_LEVELS).upper(), line.level)
+    # The last line of a traceback is the exception; of Go's and Java's stacks it is the first.
+    last = raised[-1] if raised and raised[0].startswith("Traceback") else raised[0] if raised else error
+    return replace(line, content=last or line.content, level=level, whole=raw[:MOST_CHARACTERS].rstrip())
+
+
+def _text(fields: Mapping[str, object], keys: tuple[str, ...]) -> str:
+    """Return the first of some values that is a text, or ""."""
+    return next((value for key in keys if isinstance(value := fields.get(key), str) and value), "")
 
 
 def _kind(text: str) -> str:

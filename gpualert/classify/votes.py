@@ -30,6 +30,8 @@ _SIGNALS = {
     8: "segfault",
     6: "segfault",
 }
+# Signals that the kernel sends for what a program did itself.
+CRASHES = (4, 7, 8, 11)
 _NAMES = {
     1: "SIGHUP",
     2: "SIGINT",

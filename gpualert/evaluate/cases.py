@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpualert.classify import classify
 from gpualert.errors import GpualertError, UsageError
+from gpualert.group.verdict import suspicion, with_evidence_of
 from gpualert.jsonfiles import read_json
 from gpualert.model import Evidence, Facts, LogFile, Run, frozen
+from gpualert.rules import load_rules
 from gpualert.rundir import read_run
 from gpualert.settle import readable_logs
 
@@ -95,14 +98,23 @@ def _labelled(folder: Path) -> Iterator[Case]:
 
 
 def _read_runs(folder: Path) -> tuple[list[LogFile], Facts]:
-    """Read a run directory; or those in `folder`, the ranks of one job, whose facts are those of the worst."""
+    """Read a run directory; or those in `folder`, the ranks of one job, which are put in order as a group's are."""
     paths = [folder] if (folder / "format").is_file() else sorted(path.parent for path in folder.glob("*/format"))
     runs = [read_run(path, shared=True) for path in paths]
     if not runs:
         raise GpualertError("there is no run directory beside it")
-    logs = [replace(log, name=_name(run, log, len(runs))) for run in runs for log in readable_logs(run).files]
-    facts = [_facts(run) for run in runs]
-    return logs, max(facts, key=lambda known: (known.signal is not None, (known.status or 0) > 0))
+    logs = {
+        run.run_id: [replace(log, name=_name(run, log, len(runs))) for log in readable_logs(run).files] for run in runs
+    }
+    facts = {run.run_id: _facts(run) for run in runs}
+    if len(runs) > 1:
+        runs.sort(key=lambda run: _suspicion(run, logs[run.run_id], facts[run.run_id]))
+    first, *others = [facts[run.run_id] for run in runs]
+    return [log for run in runs for log in logs[run.run_id]], with_evidence_of(first, others)
+
+
+def _suspicion(run: Run, logs: Sequence[LogFile], facts: Facts) -> tuple[bool, bool, bool, float]:
+    return suspicion(classify(logs, facts, load_rules()), run.exit, is_bad=facts.status != 0)
 
 
 def _name(run: Run, log: LogFile, of: int) -> str:

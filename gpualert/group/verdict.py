@@ -10,7 +10,7 @@ from gpualert.collect import duration_s
 from gpualert.findings import Findings, find_out, judge, load
 from gpualert.group.launcher import Membership, membership
 from gpualert.jsonfiles import plain
-from gpualert.model import SCHEMA, Evidence, Facts, LogFile, Role, Run, RunStatus, Verdict
+from gpualert.model import SCHEMA, Evidence, Exit, Facts, LogFile, Role, Run, RunStatus, Verdict
 from gpualert.settle import Logs, readable_logs
 from gpualert.standing import Standing, standing
 from gpualert.verdict_json import facts_from_json
@@ -77,10 +77,14 @@ class Member:
 
     @property
     def suspicion(self) -> tuple[bool, bool, bool, float]:
-        """Sorts members: those that failed of themselves first, then those that may have been drawn along."""
-        follows = not self.verdict or self.verdict.role is not Role.ROOT or self.verdict.failure_class in _MAY_FOLLOW
-        ended_at = self.run.exit.ended_at if self.run.exit else float("inf")
-        return not self.is_bad, follows, not self.run.exit, ended_at
+        """Sorts members."""
+        return suspicion(self.verdict, self.run.exit, is_bad=self.is_bad)
+
+
+def suspicion(verdict: Verdict | None, end: Exit | None, *, is_bad: bool) -> tuple[bool, bool, bool, float]:
+    """Sorts runs of one job: those that failed of themselves first, then those that may have been drawn along."""
+    follows = not verdict or verdict.role is not Role.ROOT or verdict.failure_class in _MAY_FOLLOW
+    return not is_bad, follows, not end, end.ended_at if end else float("inf")
 
 
 def member_of(run: Run, *, reported: bool = False) -> Member:
@@ -149,10 +153,13 @@ def _status(members: Iterable[Member]) -> RunStatus:
 
 def _facts(first: Findings, members: Iterable[Member]) -> Facts:
     """Return the facts about the first member, with what the kernels and the scheduler say of all."""
-    base = _facts_of(first)
-    told = [item for member in members if member.findings for item in _facts_of(member.findings).evidence]
-    unique = {(item.source, item.text, item.host): item for item in (*base.evidence, *told)}
-    return replace(base, evidence=tuple(unique.values()))
+    return with_evidence_of(_facts_of(first), [_facts_of(member.findings) for member in members if member.findings])
+
+
+def with_evidence_of(first: Facts, others: Iterable[Facts]) -> Facts:
+    """Return facts with what is said in others too, each once."""
+    told = [*first.evidence, *(item for facts in others for item in facts.evidence)]
+    return replace(first, evidence=tuple({(item.source, item.text, item.host): item for item in told}.values()))
 
 
 def _facts_of(findings: Findings) -> Facts:
