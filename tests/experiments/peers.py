@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -97,6 +97,12 @@ def ours(shell: str) -> Way:
     return Way(f"{OURS} ({shell})", line, logs, records, rb"(?m)^status=(\d+)$", shell, mails=True)
 
 
+def ours_under_nohup() -> Way:
+    """Return `nohup gpualert run`, its output in a file: nothing is copied then, the run says where it is."""
+    way = ours("dash")
+    return replace(way, name=f"{OURS}, under nohup", line=f'nohup {way.line} >"$log" 2>&1', logs="disk/log")
+
+
 def published(venv: Path) -> Way:
     """Return the package that PyPI calls gpualert, in a virtual environment of its own; it is only run, never read."""
     line = f'{shlex.quote(str(venv / "bin" / "gpualert"))} run -- "$@"'
@@ -104,9 +110,9 @@ def published(venv: Path) -> Way:
     return Way("published wrapper", line, logs, logs, rb"Exit code: (-?\d+)", mails=True)
 
 
-def ways(peer: Path | None, shells: Sequence[str] = ("dash", "bash")) -> list[Way]:
+def ways(peer: Path | None) -> list[Way]:
     """Return all ways that can be tried here, and say on standard error which cannot, and why."""
-    found = [*PLAIN, *([published(peer)] if peer else []), *map(ours, shells)]
+    found = [*PLAIN, *([published(peer)] if peer else []), ours("dash"), ours("bash"), ours_under_nohup()]
     for way in found:
         if way.missing:
             print(f"left out: {way.name}: {way.missing} is not installed", file=sys.stderr)

@@ -180,8 +180,8 @@ class Situation:
 
 SITUATIONS = {
     "ordinary": Situation("it fails"),
-    "exec": Situation("exec fails", job=("{folder}/tmp/broken",), statuses=(126, 127)),
-    "missing": Situation("program missing", job=("{folder}/tmp/nowhere",), statuses=(127,)),
+    "exec": Situation("exec fails", job=("{folder}/broken",), statuses=(126, 127)),
+    "missing": Situation("program missing", job=("{folder}/nowhere",), statuses=(127,)),
     "killed": Situation("wrapper kill -9'd", kill_wrapper),
     "terminal": Situation("terminal closes", close_terminal, terminal=True),
     "disk": Situation("disk fills up", fill_disk, tiny=True),
@@ -205,27 +205,31 @@ def run(way: Way, situation: Situation, folder: Path, lines: int, server: MailSe
         return Outcome()
     server.forget()
     (folder / "disk").mkdir()
+    (folder / "broken").write_text("#!/no/such/interpreter\n")
+    (folder / "broken").chmod(0o755)
     with tiny_disk(folder / "disk", "16m") if situation.tiny else contextlib.nullcontext():
         trial = Trial(way, folder, lines)
         own = tuple(word.format(folder=folder) for word in situation.job)
         job = own or (sys.executable, "-c", JOB, str(folder), str(lines), str(STATUS))
         values = environment(way, folder, server.port, job)
-        broken = folder / "tmp" / "broken"
-        broken.write_text("#!/no/such/interpreter\n")
-        broken.chmod(0o755)
         words = ["/bin/sh", "-c", f"{way.line}; exit $?", "sh", *job]
         trial.caller = Caller(words, values, folder / "tmp", situation.terminal)
         try:
             if not own:
-                _until(lambda: "half" in trial.truth, f"{way.name} does not start its job")
-                trial.job = int(trial.truth[0].split()[1])
-                situation.strike(trial)
-                (folder / "go").touch()
+                _strike(trial, situation)
             _end(trial)
         finally:
             trial.caller.close()
             trial.caller.process.wait()
         return Outcome(_log(trial, own), _status(trial, situation), _told(trial, values, server), _job(trial, own))
+
+
+def _strike(trial: Trial, situation: Situation) -> None:
+    """Let the blow fall when the job is half-way."""
+    _until(lambda: "half" in trial.truth, f"{trial.way.name} does not start its job")
+    trial.job = int(trial.truth[0].split()[1])
+    situation.strike(trial)
+    (trial.folder / "go").touch()
 
 
 def _until(condition: Callable[[], object], complaint: str) -> None:
