@@ -186,8 +186,8 @@ def _died(root: Event | None, tier: Tier, reading: Reading, vote: votes.Vote | N
         return True  # the program says that it gave up, however well it then exits
     if root.failure_class == "nan_loss" and _stays_spoiled(reading):
         return True
-    mends = root.pattern.action in (Action.FIX, Action.BIGGER, Action.ONCE)
-    if root.strength is not Strength.RAISED and not mends:
+    stays = root.pattern.action in (Action.FIX, Action.BIGGER, Action.ONCE) or root.failure_class == "launch_failed"
+    if root.strength is not Strength.RAISED and not stays:
         return False
     if root.offset >= 0 and _worked_on(root, reading):
         return False
