@@ -119,10 +119,12 @@ class Gate:
     """
 
     _LIMIT_S = 2
+    _MOST = 500
 
     def __enter__(self) -> Gate:
         self._held: deque[socket.socket] = deque()
-        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = self._MOST if descriptors == resource.RLIM_INFINITY else min(self._MOST, descriptors // 2)
         return self
 
     def __exit__(self, *_: object) -> None:
