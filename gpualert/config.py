@@ -22,7 +22,7 @@ from gpualert.settings import OPTIONS, Attach, Option, Prune, Sendmail, Settings
 __all__ = ["OPTIONS", "Attach", "Option", "Prune", "Sendmail", "Settings", "Smtp"]
 
 SYSTEM_FILE = Path("/etc/gpualert/config.yaml")
-DEFAULT, FLAG = "default", "command line"
+DEFAULT = "default"
 _MAX_FILE_BYTES = 1 << 20
 
 
@@ -54,23 +54,6 @@ def load_settings_or_defaults(environ: Mapping[str, str] = os.environ) -> tuple[
         return load_settings(environ), None
     except ConfigError as error:
         return _bare(environ), error
-
-
-def with_flags(settings: Settings, flags: Mapping[str, object]) -> Settings:
-    """
-    Return `settings` with what the command line asked for.
-
-    Args:
-        settings: What files and variables gave.
-        flags: Key and value as written (text or a sequence of texts); None and empty values change nothing.
-
-    Raises:
-        ConfigError: A value makes no sense.
-    """
-    given = {key: value for key, value in flags.items() if value is not None and value != "" and value != ()}
-    for key, value in given.items():
-        settings = _set(settings, OPTIONS[key], value, FLAG, key)
-    return settings
 
 
 def value_of(settings: Settings, option: Option) -> object:

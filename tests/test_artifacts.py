@@ -14,7 +14,7 @@ import pytest
 from gpualert.artifacts import MAX_LISTED, MAX_UNASKED, collect, to_json
 from gpualert.artifacts import find as finding
 from gpualert.artifacts.find import Found, Search, changed_within, find_changed
-from gpualert.config import Settings, with_flags
+from gpualert.config import Attach, Settings
 from gpualert.errors import UnsafeFileError
 from gpualert.model import Artifact, Exit, LogFile, Options, Run, Start
 from gpualert.quota import encoded_size
@@ -133,7 +133,7 @@ def test_two_logs_share_what_room_there_is(job: Job) -> None:
     for name in ("stdout.log", "stderr.log"):
         (job.path / name).write_bytes(noise)
         logs.append(LogFile(name, job.path / name))
-    settings = with_flags(Settings(), {"attach.max_total_bytes": "1MB"})
+    settings = Settings(attach=Attach(max_total_bytes=1_000_000))
     found = collect(job.run(), logs, settings, failed=True)
     assert [artifact.attached for artifact in found] == [True, True]
     assert sum(encoded_size(len(artifact.content)) for artifact in found) <= 1_000_000
@@ -383,7 +383,7 @@ def test_globs_name_files_anywhere(job: Job, tmp_path: Path) -> None:
 
 def test_settings_may_name_files_too(job: Job) -> None:
     job.write("model.ckpt", b"\0\1")
-    assert job.collect(with_flags(Settings(), {"attach.globs": ("*.ckpt",)}))["model.ckpt"].attached
+    assert job.collect(Settings(attach=Attach(globs=("*.ckpt",))))["model.ckpt"].attached
 
 
 def test_a_glob_without_a_file_is_said(job: Job) -> None:
@@ -413,7 +413,7 @@ def test_no_more_than_a_few_files_go_along_unasked_and_the_rest_is_counted(job: 
 def test_what_is_attached_stays_within_the_budget_and_the_rest_is_named(job: Job) -> None:
     for number in range(8):
         job.write(f"part{number}.dat", os.urandom(100_000 + number))
-    settings = with_flags(Settings(), {"attach.max_file_bytes": "200kB", "attach.max_total_bytes": "500kB"})
+    settings = Settings(attach=Attach(max_file_bytes=200_000, max_total_bytes=500_000))
     found = job.collect(settings, attach=("*.dat",))
     assert sum(encoded_size(len(a.content)) for a in found.values() if a.attached) <= 500_000
     assert [name for name, a in found.items() if a.attached] == ["output.log", "part0.dat", "part1.dat", "part2.dat"]

@@ -20,7 +20,6 @@ from gpualert.config import (
     shown,
     unknown_variables,
     value_of,
-    with_flags,
 )
 from gpualert.errors import ConfigError
 from gpualert.values import duration, flag, integer, size, words
@@ -64,26 +63,21 @@ def test_without_files_every_value_is_its_default(tmp_path: Path) -> None:
     assert {origin for _, _, origin in shown(settings)} == {"default"}
 
 
-def test_the_user_overrides_the_machine_a_variable_the_user_and_a_flag_the_variable(
+def test_the_user_overrides_the_machine_and_a_variable_the_user(
     system_file: Path, user_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(system_file, "to: [root@example.org]\nlog_lines: 10\nlonger_than_s: 1h\nsmtp: {host: a, port: 25}", 0o644)
     write(user_file, "log_lines: 20\nlonger_than_s: 2h\nsmtp:\n  host: b\n")
     monkeypatch.setenv("GPUALERT_LONGER_THAN_S", "3h")
     monkeypatch.setenv("GPUALERT_SMTP_HOST", "c")
-    settings = with_flags(load_settings(), {"smtp.host": "d", "to": None, "attach.globs": ()})
+    settings = load_settings()
     assert settings.to == ("root@example.org",)
     assert (settings.log_lines, settings.longer_than_s) == (20, 10_800.0)
-    assert (settings.smtp.host, settings.smtp.port) == ("d", 25)
+    assert (settings.smtp.host, settings.smtp.port) == ("c", 25)
     assert settings.origins["to"] == settings.origins["smtp.port"] == str(system_file)
     assert settings.origins["log_lines"] == str(user_file)
     assert settings.origins["longer_than_s"] == "GPUALERT_LONGER_THAN_S"
-    assert settings.origins["smtp.host"] == "command line"
-
-
-def test_a_flag_takes_what_the_run_recorded() -> None:
-    settings = with_flags(Settings(), {"to": ("a@b.org", "c@d.org"), "longer_than_s": 90.5})
-    assert (settings.to, settings.longer_than_s) == (("a@b.org", "c@d.org"), 90.5)
+    assert settings.origins["smtp.host"] == "GPUALERT_SMTP_HOST"
 
 
 @pytest.mark.parametrize(
