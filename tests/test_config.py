@@ -207,11 +207,6 @@ def test_a_wrong_variable_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) ->
     assert str(caught.value) == "cannot use settings of 'GPUALERT_LOG_LINES': 'many' is no whole number"
 
 
-def test_a_wrong_flag_is_refused_by_key() -> None:
-    with pytest.raises(ConfigError, match="'command line', key 'longer_than_s': 'soon' is no duration"):
-        with_flags(Settings(), {"longer_than_s": "soon"})
-
-
 def test_a_broken_file_leaves_the_defaults_with_the_right_state_folder(user_file: Path, state: Path) -> None:
     write(user_file, "mail: smtp\nto: a@b.org\nlog_lines: many\n")
     settings, error = load_settings_or_defaults()
