@@ -14,6 +14,7 @@ from gpualert.classify import votes
 from gpualert.classify.collectives import missing_rank
 from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, is_lost_peer, judge, settle
+from gpualert.classify.lines import read_line
 from gpualert.classify.parameters import masked
 from gpualert.classify.progress import Life, ordinary_lines_after, read_life
 from gpualert.classify.ranks import rank_of
@@ -32,6 +33,7 @@ _SPOILED = re.compile(
     r"(?i)(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test )\b(?:train(?:ing)?[_ ])?loss\W{1,5}-?(?:nan|inf|0(?:\.0+)?\b.{0,60}\bgrad_?norm\W{1,5}nan)\b"  # noqa: E501
 )
 _FEWEST_SPOILED = 3
+_KILLED = re.compile(r"\bKilled\b|SIGKILL|-9\b|signal 9\b|\b137\b")
 _FOOTER_LINES = 3
 _RANK_IN_NAME = re.compile(r"(?:rank|task|proc|worker)[_.-]?(\d{1,6})|(?:^|[/._-])(\d{1,6})\.(?:log|out|err|txt)$")
 
@@ -169,7 +171,7 @@ def _only_mourns(root: Event, tier: Tier, reading: Reading, facts: Facts) -> boo
 
 def _ran_out_of_memory(root: Event, reading: Reading, facts: Facts) -> bool:
     """Say whether a bare SIGKILL is one for memory by the log's own figures."""
-    killed = facts.status == 137 or facts.signal == 9 or re.search(r"Killed|SIGKILL|-9\b|signal 9\b|\b137\b", root.text)
+    killed = facts.status == 137 or facts.signal == 9 or _KILLED.search(root.text)
     return bool(killed) and any(event.failure_class == "oom_killer" for event in reading.events)
 
 
@@ -231,12 +233,27 @@ def _success(reading: Reading, facts: Facts, rules: RuleSet, judgement: Judgemen
     if judgement.root is not None and judgement.root.strength > Strength.TALK:
         notes = (f"survived {judgement.root.failure_class}: {judgement.root.text.strip()[:200]}",)
     evidence = tuple(_evidence(event, reading) for event in _distinct(said)[:3])
+    if not evidence and (last := _last_words(reading)):
+        evidence = (last,)
     return replace(
         _bare(rule, RunStatus.SUCCEEDED, Confidence.HIGH, facts),
         evidence=evidence,
         notes=notes,
         not_read=reading.not_read,
     )
+
+
+def _last_words(reading: Reading) -> Evidence | None:
+    """Return the last line that is not blank, of the first log that has one."""
+    for log in reading.logs:
+        span = log.previous_line(log.end)
+        for _ in range(_LOOK_BACK_LINES):
+            if span is None:
+                break
+            if text := read_line(log.text(span)).whole.strip():
+                return Evidence("log", log.name, log.number(span[0]), text[:2000])
+            span = log.previous_line(span[0])
+    return None
 
 
 def _distinct(events: Sequence[Event]) -> list[Event]:
@@ -258,7 +275,10 @@ def _by_vote(
     support = [_evidence(e, reading) for e in reading.events if e.failure_class == rule.id][:3]
     last = _last_line(reading) if not support and rule.id in ("unknown", "hang", "interrupted") else None
     first = vote.evidence if vote.failure_class != "unknown" or not last else None
-    evidence = tuple(item for item in (*support, first, last, vote.evidence) if item)
+    # The kernel tells how many it killed, and the log whom.
+    killed = [e for e in reading.events if _KILLED.search(e.text)] if rule.id == "oom_killer" else []
+    deaths = [_evidence(event, reading) for event in _distinct(killed)[:2]]
+    evidence = tuple(item for item in (*support, first, *deaths, last, vote.evidence) if item)
     status = RunStatus.UNKNOWN if facts.status is None and vote.evidence is None else RunStatus.FAILED
     role = vote.role if rule.role is Role.ROOT else rule.role
     bare = replace(_bare(rule, status, confidence, facts), role=role, action=vote.action or rule.action)

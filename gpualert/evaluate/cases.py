@@ -34,6 +34,7 @@ class Case:
         evidence: The line that shows the cause, then lines that show it as well; empty where none is labelled.
         actions: Retry decisions that are right; empty where none is labelled.
         first_rank: The rank that failed first; None where that is not labelled.
+        suspect: The rank of the run that a group's verdict would name where no line tells; None for a single run.
         origin, framework: `produced` or `reconstructed`, `pytorch` ...; "" where not labelled.
     """
 
@@ -46,6 +47,7 @@ class Case:
     evidence: tuple[str, ...] = ()
     actions: frozenset[str] = frozenset()
     first_rank: int | None = None
+    suspect: int | None = None
     origin: str = ""
     framework: str = ""
 
@@ -91,14 +93,19 @@ def _labelled(folder: Path) -> Iterator[Case]:
     for path in sorted(folder.rglob(LABEL)):
         try:
             row = {"id": path.parent.name, **yaml.safe_load(path.read_text("utf-8"))}
-            logs, facts = _read_runs(path.parent)
-            yield _case(row, folder.name, logs, facts)
+            logs, facts, suspect = _read_runs(path.parent)
+            yield replace(_case(row, folder.name, logs, facts), suspect=suspect)
         except (ValueError, KeyError, TypeError, AttributeError, OSError, yaml.YAMLError, GpualertError) as error:
             raise UsageError(f"cannot use '{path}': {_reason(error)}") from error
 
 
-def _read_runs(folder: Path) -> tuple[list[LogFile], Facts]:
-    """Read a run directory; or those in `folder`, the ranks of one job, which are put in order as a group's are."""
+def _read_runs(folder: Path) -> tuple[list[LogFile], Facts, int | None]:
+    """
+    Read a run directory; or those in `folder`, the ranks of one job, which are put in order as a group's are.
+
+    Returns:
+        The logs, the facts, and of several runs the rank of the first.
+    """
     paths = [folder] if (folder / "format").is_file() else sorted(path.parent for path in folder.glob("*/format"))
     runs = [read_run(path, shared=True) for path in paths]
     if not runs:
@@ -110,7 +117,8 @@ def _read_runs(folder: Path) -> tuple[list[LogFile], Facts]:
     if len(runs) > 1:
         runs.sort(key=lambda run: _suspicion(run, logs[run.run_id], facts[run.run_id]))
     first, *others = [facts[run.run_id] for run in runs]
-    return [log for run in runs for log in logs[run.run_id]], with_evidence_of(first, others)
+    suspect = runs[0].start.group_rank if others and runs[0].start else None
+    return [log for run in runs for log in logs[run.run_id]], with_evidence_of(first, others), suspect
 
 
 def _suspicion(run: Run, logs: Sequence[LogFile], facts: Facts) -> tuple[bool, bool, bool, float]:

@@ -66,6 +66,7 @@ def outcome(case: Case, verdict: Verdict) -> Outcome:
     """Hold a verdict against the label of its case."""
     wanted = {_DECISIONS[action] for action in case.actions if action in _DECISIONS}
     decision = _DECISIONS[verdict.action.value]
+    rank = case.suspect if verdict.first_rank is None else verdict.first_rank
     retryable = bool(wanted) and case.classes[0] in _RECOVERABLE and "stop" not in wanted
     return Outcome(
         case,
@@ -73,7 +74,7 @@ def outcome(case: Case, verdict: Verdict) -> Outcome:
         shown=_shown(case, verdict.evidence) if case.evidence else None,
         decision=decision in wanted if wanted else None,
         false_stop=decision in ("stop", "none") if retryable else None,
-        rank=verdict.first_rank == case.first_rank if case.first_rank is not None else None,
+        rank=rank == case.first_rank if case.first_rank is not None else None,
     )
 
 
