@@ -60,14 +60,17 @@ class Cost:
     """What came of one output: what became of it, the message's size, and what making the message cost."""
 
     fate: str
-    message_bytes: int
-    took_s: float
-    memory_mib: float
+    message_bytes: int = 0
+    took_s: float = 0.0
+    memory_mib: float = 0.0
 
     @property
     def price(self) -> str:
         """The numbers, as a cell."""
-        return f"{size_text(self.message_bytes)}, {self.took_s:.2f} s, {self.memory_mib:.0f} MiB"
+        if not self.memory_mib:
+            return "-"
+        message = size_text(self.message_bytes) if self.message_bytes else "none"
+        return f"{message}, {self.took_s:.2f} s, {self.memory_mib:.0f} MiB"
 
 
 def blocks(folder: Path) -> dict[str, Path]:
@@ -150,7 +153,7 @@ def costs(bench: Bench, size_bytes: int, peer: Path | None) -> Iterator[Cost]:
     yield bench.of(way)
     yield bench.of(way, "--attach", name)
     if peer and size_bytes > MOST_BY_PEER and "combined.log" in bench.names:
-        yield Cost("not tried: see the row above", 0, 0, 0)
+        yield Cost("not tried: see the row above")
     elif peer:
         yield bench.of(published(peer))
 
