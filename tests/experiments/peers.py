@@ -131,7 +131,8 @@ def environment(way: Way, folder: Path, port: int, job: Sequence[str] = ()) -> d
     """
     Return the environment of a trial in `folder`, with messages going to a server on loopback.
 
-    Its home, state and log lie in `folder/disk`; whatever it starts carries a mark that `bench/overhead.py` finds.
+    Its home, state and log lie in `folder/disk`, its compiled rules where other trials find them.  Whatever it starts
+    carries a mark that `bench/overhead.py` finds.
     """
     disk, home, temporary = folder / "disk", folder / "disk" / "home", folder / "tmp"
     for path in (home, temporary):
@@ -139,6 +140,7 @@ def environment(way: Way, folder: Path, port: int, job: Sequence[str] = ()) -> d
     values = {"PATH": SYSTEM_PATH, "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(temporary), MARK: str(folder)}
     if way.is_ours:
         values |= MailServer(port=port).environ | {"GPUALERT_HOME": str(disk / "state"), "GPUALERT_POST": "detach"}
+        values["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME", str(folder.parent / "cache"))  # of compiled rules
         values |= {"GPUALERT_PYTHON": sys.executable, "GPUALERT_DIGEST_WINDOW_S": "0", "GPUALERT_DIGEST_KEEPER": "no"}
     elif way.mails:
         values["GPUALERT_EMAIL_PASSWORD"] = "secret"
