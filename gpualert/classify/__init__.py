@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from gpualert import xid
 from gpualert.classify import votes
-from gpualert.classify.collectives import missing_rank
+from gpualert.classify.collectives import missing_rank, stalled_rank
 from gpualert.classify.events import Event, Strength, read_events, signal_events
 from gpualert.classify.judge import Judgement, Tier, is_lost_peer, judge, settle
 from gpualert.classify.lines import read_line
@@ -328,6 +328,10 @@ def _first_rank(root: Event, judgement: Judgement, reading: Reading) -> int | No
         missing = missing_rank(alike, reading.logs[root.log])
         if missing is not None:
             return missing
+    if root.failure_class in ("hang", "nccl") and root.offset >= 0:
+        stalled = stalled_rank(reading.logs[root.log])
+        if stalled is not None:
+            return stalled
     if root.line.rank is not None:
         return root.line.rank
     return next((event.line.rank for event in judgement.evidence if event.line.rank is not None), None)
@@ -340,6 +344,9 @@ def _finished(verdict: Verdict, judgement: Judgement, reading: Reading) -> Verdi
         if event.failure_class != verdict.failure_class
     )
     rank = _told_rank(verdict, reading) if verdict.first_rank is None else verdict.first_rank
+    if rank is None and verdict.role is Role.ROOT:  # what the kernel tells, the first that it struck raises
+        raised = (e for e in reading.events if e.is_root and e.strength >= Strength.SAID and not e.settled)
+        rank = next((event.line.rank for event in raised if event.line.rank is not None), None)
     marked = replace(verdict, first_rank=rank, runners_up=others, not_read=reading.not_read)
     return replace(marked, fingerprint=fingerprint(marked))
 

@@ -11,6 +11,8 @@ from gpualert.scan import Log
 _NAMED = re.compile(
     r"(?i)\bRanks? (\d{1,6})(?:, ?\d+)* failed to pass monitoredBarrier|\bmissing ranks?:? \[?(\d{1,6})"
 )
+# Horovod's stall inspector: the ranks it waits for, each with its tensors.
+_STALLED = re.compile(rb"\bMissing ranks:[^\n]{0,20}\n[^\n]{0,40}?\b(\d{1,6}): \[")
 _ENQUEUED = re.compile(r"(?i)\blast enqueued(?: NCCL)? work: (-?\d{1,12})")
 _SEQUENCE = re.compile(r"\bSeqNum=(\d{1,12})")
 _WORLD = re.compile(
@@ -31,6 +33,12 @@ def missing_rank(events: Sequence[Event], log: Log) -> int | None:
         return int(named[1] or named[2])
     answers = (_behind(events, _ENQUEUED), _behind(events, _SEQUENCE), _silent(events, log))
     return next((rank for rank in answers if rank is not None), None)
+
+
+def stalled_rank(log: Log) -> int | None:
+    """Return the only rank that Horovod missed when it last looked; None where it missed none, or several."""
+    missed = _STALLED.findall(log.data[max(log.start, log.end - _HEAD_BYTES) : log.end])
+    return int(missed[-1]) if missed else None
 
 
 def _behind(events: Sequence[Event], pattern: re.Pattern[str]) -> int | None:

@@ -94,7 +94,8 @@ _HARMLESS = re.compile(
     r"|\b[Ss]ee https?://|\bmost (?:failures|often|likely)\b|\b(?:usually|typically|often) (?:caused|means|due|indicates)\b"  # noqa: E501
     r"|\bcaught\b.{0,40}(?:retry|batch)|\b(?:0|no) errors?\b|\bif you (?:see|get|want|encounter|run into)|\bexpected failure|\brecovered\b"  # noqa: E501
     r"|\bentering retry loop\b|^(?:wandb|mlflow|clearml|neptune|comet)\b: (?!error)"
-    r"|^rm: cannot remove .{1,200}: No such file|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
+    r"|^[\w:./-]{1,60} WARNING\b|^rm: cannot remove .{1,200}: No such file"
+    r"|\bpre-?check\b|\bself-?test\b.{0,40}(?:ok|pass)"
 )
 
 # What to try next, said by somebody who does not know what happened; what we said ourselves of a run inside this one.

@@ -143,6 +143,7 @@ _EXPLAINS = {
     "walltime": frozenset(("interrupted",)),
     "preempted": frozenset(("interrupted", "walltime", "rendezvous", "nccl")),
     "node_failure": frozenset(("interrupted", "rendezvous", "hang", "nccl")),
+    "hang": frozenset(("network",)),  # of a server that its own watchdog ended
 }
 
 
@@ -153,7 +154,8 @@ def _explained(root: Event, events: Sequence[Event]) -> Event:
         deaths = (event for event in events if tier(event) >= Tier.SUMMARY and _DEATH.search(event.line.content))
         return next(deaths, root) if all(map(is_lost_peer, cascades)) else root
     for event in events:
-        if root.failure_class in _EXPLAINS.get(event.failure_class, ()) and tier(event) <= Tier.GENERIC:
+        late = event.failure_class == "hang" and event.offset > root.offset
+        if root.failure_class in _EXPLAINS.get(event.failure_class, ()) and tier(event) <= Tier.GENERIC and not late:
             return event
     if root.failure_class == "network" and root.pattern.generic:  # a service of the job's own that may have died first
         deaths = (e for e in events if tier(e) is Tier.SUMMARY and e.log == root.log)

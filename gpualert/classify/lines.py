@@ -90,6 +90,7 @@ _PREFIXES = tuple(
         ("[", r"\[(?P<tag>[A-Za-z_-]{1,12}\d{1,5})\]:? ?"),
         # The lines of an exception group.
         (" ", r" {2,12}\| (?=(?:Exception Group )?Traceback \(|[\w.]{1,80}(?:Error|Exception|Interrupt|Timeout)\b)"),
+        ("a", r"[a-z_]{0,20}worker/(?P<rank>\d{1,6}):? "),
         ("a", r"(?P<tag>[a-z][\w.-]{1,60}) +\| "),
         ("a", r"(?:time|ts)=\"?(?P<time>" + _DATE + "T" + _CLOCK + r")\S{0,8} level=(?P<level>[a-z]{3,8}) "),
         (" ", r" {1,40}(?=(?:\[?(?:" + _WORD + r")\b|" + _DATE + "[ T_:]" + _CLOCK + "))"),

@@ -14,7 +14,7 @@ _LINES_ABOVE = 4
 # A line about one rank, in its own words.
 _SAID = re.compile(
     r"(?i)(?<![\w.-])(?:global[ _])?rank\W{0,3}(\d{1,6})\b(?!\W{0,3}(?:of|/)\W{0,3}\d)"
-    r"|--local[-_]rank[= ](\d{1,6})\b|::abort::(\d{1,6})::|\bon GPU ([1-9]\d{0,2})\b"
+    r"|--local[-_]rank[= ](\d{1,6})\b|::abort::(\d{1,6})::|\bon proc (\d{1,6})\b|\bon GPU ([1-9]\d{0,2})\b"
 )
 # What launchers say at the end, the most reliable first.  Source: torch.distributed.elastic, ChildFailedError; Open
 # MPI's and MPICH's mpirun; srun(1); Lightning; Paddle; torch.multiprocessing.spawn; others that count their ranks.
@@ -40,6 +40,7 @@ _PID = re.compile(
     r"|^[EWIF]\d{4} [\d:.]{8,20} {1,4}(\d{2,9}) "  # glog
 )
 _RANK_OF_PID = re.compile(r"(?i)(?<![\w.-])(?:(?:global|world)_)?rank\W{0,9}(\d{1,6})\b|\blocal_rank\W{0,9}(\d{1,6})\b")
+_POD = re.compile(r"\[[a-z][\w.-]{1,80}-\d{1,6}\] ")
 # NCCL puts the index of the card before its words.
 _DEVICE = re.compile(r"(?:^|\s)[\w.-]{1,64}:\d{2,9}:\d{2,9} \[(\d{1,3})\]")
 
@@ -60,10 +61,23 @@ def rank_of(text: str, log: Log | None) -> int | None:
         return int(next(filter(None, said.groups())))
     rank = None
     if log is not None:
-        rank = _of_process(text, log)
+        rank = _of_pod(text, log)
+        rank = _of_process(text, log) if rank is None else rank
         rank = _of_launcher(log) if rank is None else rank
     device = _DEVICE.search(text)
     return int(device[1]) if rank is None and device else rank
+
+
+def _of_pod(text: str, log: Log) -> int | None:
+    """Return the rank that another line with the same mark of a pod or host before it gives."""
+    pod = _POD.match(text)
+    if not pod:
+        return None
+    pattern = re.compile(
+        rb"(?m)^%s[^\n]{0,200}?\bprocess(?:_index|_id)?[=: ]{1,2}(\d{1,6})\b" % re.escape(pod[0].encode())
+    )
+    found = pattern.search(log.data, log.start, log.end)
+    return int(found[1]) if found else None
 
 
 def _of_process(text: str, log: Log) -> int | None:
