@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corpus.make.slurm import MARK
+from corpus.make.slurm_user import MARK
 
 # The usual ways to start a training in a batch script.
 EXEC = "exec gpualert run -- python -u train.py"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from corpus.make.recipes.slurm_base import EXEC, trainer
-from corpus.make.slurm import MARK, node_dies, preempted, started_again, submitted
+from corpus.make.slurm import node_dies, preempted, started_again, submitted
+from corpus.make.slurm_user import MARK
 
 _GROW = """\
 rows = []
