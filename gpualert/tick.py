@@ -6,11 +6,12 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpualert import ledger
+from gpualert.chains.gate import Gate
 from gpualert.chains.handover import job_id_of
 from gpualert.chains.store import remove_over
 from gpualert.claims import MAX_TRIES, PARKED, Claims, is_being_done, is_done, is_due, locked, tries
@@ -52,7 +53,11 @@ class Due:
 
 
 def tick(
-    folders: Iterable[Path], settings: Settings, complain: Callable[[str], None], limit_s: float = LIMIT_S
+    folders: Iterable[Path],
+    settings: Settings,
+    complain: Callable[[str], None],
+    limit_s: float = LIMIT_S,
+    gate: Gate | None = None,
 ) -> None:
     """
     Do once what waits in the state folders.
@@ -61,21 +66,35 @@ def tick(
 
     Args:
         complain: Takes each line that a person should see; cron mails it.
+        gate: Where new attempts of chains wait; without one, until all this is done.
     """
     until = time.monotonic() + limit_s
     folders = list(folders)
-    for state in folders:
-        if not any((state / kind).is_dir() for kind in ("runs", "chains", "workflows")):
-            continue
-        try:
-            make_private_folder(state / "locks")
-            with locked(state / "locks" / "tick", 0):
-                _tick(state, folders, settings, complain, until)
-                (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
-        except LockTimeoutError:
-            _complain_if_none_ends(state, complain)
-        except OSError as error:
-            complain(f"cannot work in state folder '{state}': {error.strerror or error}")
+    with ExitStack() as own:
+        gate = gate or own.enter_context(Gate())
+        for state in folders:
+            if any((state / kind).is_dir() for kind in ("runs", "chains", "workflows")):
+                _tick_alone(state, folders, settings, complain, until, gate)
+
+
+def _tick_alone(
+    state: Path,
+    folders: Sequence[Path],
+    settings: Settings,
+    complain: Callable[[str], None],
+    until: float,
+    gate: Gate,
+) -> None:
+    """Do what waits in one state folder, unless another tick is at it."""
+    try:
+        make_private_folder(state / "locks")
+        with locked(state / "locks" / "tick", 0):
+            _tick(state, folders, settings, complain, until, gate)
+            (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
+    except LockTimeoutError:
+        _complain_if_none_ends(state, complain)
+    except OSError as error:
+        complain(f"cannot work in state folder '{state}': {error.strerror or error}")
 
 
 def _complain_if_none_ends(state: Path, complain: Callable[[str], None]) -> None:
@@ -89,9 +108,14 @@ def _complain_if_none_ends(state: Path, complain: Callable[[str], None]) -> None
 
 
 def _tick(
-    state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None], until: float
+    state: Path,
+    folders: Sequence[Path],
+    settings: Settings,
+    complain: Callable[[str], None],
+    until: float,
+    gate: Gate,
 ) -> None:
-    _drive(state, folders, settings, complain, until)
+    _drive(state, folders, settings, complain, until, gate)
     found = _confirmed(find_due(state, complain))
     for due in found:
         if time.monotonic() >= until:
@@ -103,7 +127,7 @@ def _tick(
         _post(group, complain)
     _tell_workflows(state, complain, until)
     if found:
-        _drive(state, folders, settings, complain, until)  # the chains of what has just been reported
+        _drive(state, folders, settings, complain, until, gate)  # the chains of what has just been reported
     _deliver(state, settings, complain, until)
     if time.monotonic() < until and _is_time(state, "pruned", _PRUNE_EVERY_S):
         _prune(state, folders, settings, complain)
@@ -115,13 +139,18 @@ def _tick(
 
 
 def _drive(
-    state: Path, folders: Sequence[Path], settings: Settings, complain: Callable[[str], None], until: float
+    state: Path,
+    folders: Sequence[Path],
+    settings: Settings,
+    complain: Callable[[str], None],
+    until: float,
+    gate: Gate,
 ) -> None:
     """Start what is due of the chains of retries."""
     if (state / "chains").is_dir():
         from gpualert.chains.driver import drive
 
-        drive(state, folders, settings, complain, until)
+        drive(state, folders, settings, complain, until, gate=gate)
 
 
 def _tell_workflows(state: Path, complain: Callable[[str], None], until: float) -> None:

@@ -27,7 +27,8 @@ _ENV = {
     "LOGNAME": "user",
     "SHELL": "/bin/bash",
     "LANG": "C.UTF-8",
-    "PATH": "/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:/opt/gpualert/bash",
+    # The shim of the checkout: an installed one may be older.
+    "PATH": "/opt/gpualert/bash:/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
     "PYTHONDONTWRITEBYTECODE": "1",
     "GPUALERT_POST": "wait",
     "GPUALERT_MAIL": "none",

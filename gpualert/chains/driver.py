@@ -6,13 +6,14 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 from gpualert.chains.ending import conclude, vanish
-from gpualert.chains.launch import Gate, Launch, plan, start
+from gpualert.chains.gate import Gate
+from gpualert.chains.launch import Launch, plan, start
 from gpualert.chains.read import ChainError, read_chain, read_story
 from gpualert.chains.record import Chain, Started, Story
 from gpualert.chains.runs import find_run
@@ -200,6 +201,7 @@ def drive(
     complain: Callable[[str], None],
     until: float,
     only: Sequence[Path] = (),
+    gate: Gate | None = None,
 ) -> None:
     """
     Start what is due of the chains in a state folder, and find out which attempts are gone.
@@ -208,8 +210,10 @@ def drive(
         folders: All state folders: a run may have had to be kept elsewhere.
         until: The monotonic instant after which nothing new is begun.
         only: The chains to look after; all where none is named.
+        gate: Where new attempts wait; without one, until all that are due are there.
     """
     paths = only or chain_paths([state])
     if paths:
-        with Gate() as gate:
+        with ExitStack() as own:
+            gate = gate or own.enter_context(Gate())
             Driver(state, list(folders), settings, complain, this_machine(), partial(start, gate)).drive(paths, until)

@@ -6,18 +6,16 @@ import os
 import re
 import resource
 import signal
-import socket
-import struct
 import subprocess
 import sys
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from gpualert.chains.command import fill, placeholders, sbatch_words, scaled
+from gpualert.chains.gate import Gate
 from gpualert.chains.progress import newest_checkpoint
 from gpualert.chains.record import Chain, Started, Story
 from gpualert.chains.store import is_started, output_path, started_facts, started_path
@@ -111,45 +109,6 @@ def _escalated(chain: Chain, factors: Mapping[str, float]) -> dict[str, str]:
     return changed
 
 
-class Gate:
-    """
-    Where new attempts wait until the tick has started all that are due, or two seconds have passed.
-
-    Two hundred jobs that set off at once would keep the tick among them from starting the rest.
-    """
-
-    _LIMIT_S = 2
-    _MOST = 500
-
-    def __enter__(self) -> Gate:
-        self._held: deque[socket.socket] = deque()
-        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most = self._MOST if descriptors == resource.RLIM_INFINITY else min(self._MOST, descriptors // 2)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._held:
-            self._let_go()
-
-    def admit(self, spawn: Callable[[int], object]) -> bytes:
-        """
-        Start a process with a socket as its input; return what it first says there, empty where it says nothing.
-
-        It may go on once it can read: the end of file that our end, or our death, brings, or that time is up.
-        """
-        ours, its = socket.socketpair()
-        with its:
-            its.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", self._LIMIT_S, 0))
-            self._held.append(ours)
-            spawn(its.fileno())
-        if len(self._held) > self._most:
-            self._let_go()
-        return ours.recv(64)
-
-    def _let_go(self) -> None:
-        self._held.popleft().close()
-
-
 def start(gate: Gate, chain: Chain, number: int, launch: Launch, now: float) -> bool:
     """
     Start an attempt that nobody has started.
@@ -168,11 +127,10 @@ def start(gate: Gate, chain: Chain, number: int, launch: Launch, now: float) -> 
     try:
         with os.fdopen(open_append(output_path(chain.path, number)), "ab") as output:
             words = _marked(launch.words, chain, about)
-            answer = gate.admit(lambda standard_input: _spawn(chain, words, launch.environ, standard_input, output))
+            if gate.admit(lambda standard_input: _spawn(chain, words, launch.environ, standard_input, output)):
+                return True
     except (OSError, subprocess.SubprocessError, UnsafeFileError) as error:
         raise NotStartedError(chain.id, number, getattr(error, "strerror", None) or str(error)) from error
-    if answer:
-        return True
     if is_started(chain.path, number):
         return False
     raise NotStartedError(chain.id, number, "it could not write that it is started: is the disk full?")
@@ -186,11 +144,10 @@ def _marked(words: Sequence[bytes], chain: Chain, about: Started) -> list[bytes]
 
 def _spawn(
     chain: Chain, words: Sequence[bytes], environ: Mapping[bytes, bytes], standard_input: int, output: IO[bytes]
-) -> None:
-    """Start a process that outlives us."""
+) -> subprocess.Popen[bytes]:
     here = limits_here()
     limits = {name: pair for name, pair in chain.limits.items() if pair != here.get(name)}
-    process = subprocess.Popen(
+    return subprocess.Popen(
         words,
         stdin=standard_input,
         stdout=output,
@@ -202,7 +159,6 @@ def _spawn(
         # Where nothing is to be done, Python need not fork, which costs many times as much.
         preexec_fn=(lambda: _prepare(limits)) if limits or _ignored() else None,
     )
-    process.returncode = 0  # nobody waits for it
 
 
 def _ignored() -> list[signal.Signals]:

@@ -53,7 +53,8 @@ def test_the_start_record_tells_the_truth(world: World) -> None:
     assert start.get("pid_ns") in ("", re.sub(r"\D", "", namespace))
     started = float(start["started_at"] or (run.path / "start").stat().st_mtime)
     ended = float(run.exit["ended_at"] or (run.path / "exit").stat().st_mtime)
-    assert before - 1 <= started <= ended + 0.02 <= time.time() + 1
+    slack = 0.6 if start["shell"] == "ash" else 0.05  # busybox's date knows no parts of a second
+    assert before - slack <= started <= ended + 0.02 <= time.time() + slack
     assert start.get("slurm_job_id", "") == "" and start.get("parent_run_id", "") == ""
 
 
