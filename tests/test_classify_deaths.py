@@ -88,3 +88,27 @@ def test_what_make_gives_up_stays_given_up_whatever_other_recipes_print(tmp_path
 def test_a_structured_log_is_read_by_its_fields(tmp_path: Path, line: str, failure_class: str) -> None:
     log = '{"level": "info", "event": "step 1"}\n' + line + "\n"
     assert judged(tmp_path, {"output.log": log}, status=0 if failure_class == "success" else 1)[0] == failure_class
+
+
+def test_a_message_is_old_news_where_its_writer_went_on_to_an_exception_of_another_class(tmp_path: Path) -> None:
+    steps = "".join(f"sentence {n} scored, all well\n" for n in range(12))
+    log = "CUDA out of memory with batch 16\n" + steps + TRACEBACK + "ZeroDivisionError: division by zero\n"
+    assert judged(tmp_path, {"output.log": log})[0] == "div_zero"
+    assert judged(tmp_path, {"output.log": log.replace(steps, "")})[0] == "cuda_oom"
+
+
+def test_a_script_that_goes_on_after_srun_told_of_dead_tasks_has_not_succeeded(tmp_path: Path) -> None:
+    log = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\nsrun: error: n1: task 5: Out Of Memory\n"
+    log += "srun: error: n1: tasks 0-4,6-7: Exited with exit code 1\n"
+    log += "+ plot\nwrote curves.png\nwrote table.csv\ncopied both\nend of script\n"
+    assert judged(tmp_path, {"output.log": log}, status=0)[0] == "oom_killer"
+
+
+def test_a_tool_that_fails_after_the_job_was_done_costs_no_success(tmp_path: Path) -> None:
+    log = "wrf: SUCCESS COMPLETE WRF\nmv: cannot stat 'extremes*': No such file or directory\n"
+    assert judged(tmp_path, {"output.log": log}, status=0)[0] == "success"
+    assert judged(tmp_path, {"output.log": log.split("\n", 1)[1]}, status=0)[0] == "file_not_found"
+
+
+def test_a_time_limit_of_its_own_is_no_interruption(tmp_path: Path) -> None:
+    assert judged(tmp_path, {"output.log": "tile 236 of 960\nTerminated\n"}, status=124)[0] == "hang"

@@ -33,8 +33,10 @@ _SPOILED = re.compile(
     r"(?i)(?<!val )(?<!eval )(?<!valid )(?<!validation )(?<!test )\b(?:train(?:ing)?[_ ])?loss\W{1,5}-?(?:nan|inf|0(?:\.0+)?\b.{0,60}\bgrad_?norm\W{1,5}nan)\b"  # noqa: E501
 )
 _FEWEST_SPOILED = 3
+_TOOL = re.compile(r"\s*(?:cp|mv|rm|ls|cat|tail|head|rsync|scp|tar|gzip|mkdir|chmod|ln): ")
 _KILLED = re.compile(r"\bKilled\b|SIGKILL|-9\b|signal 9\b|\b137\b")
 _FOOTER_LINES = 3
+_WENT_ON_LINES = 8
 _RANK_IN_NAME = re.compile(r"(?:rank|task|proc|worker)[_.-]?(\d{1,6})|(?:^|[/._-])(\d{1,6})\.(?:log|out|err|txt)$")
 
 
@@ -81,7 +83,34 @@ def read(logs: Sequence[Log], facts: Facts, rules: RuleSet, not_read: Sequence[s
             continue
         events.extend(_ranked(found, log.name) if len(logs) > 1 else found)
         lives[number] = read_life(log, min((e.offset for e in found if e.failure_class != "success"), default=log.end))
-    return Reading(tuple(logs), settle(events, lives), lives, tuple(troubles))
+    return Reading(tuple(logs), _outlived(settle(events, lives), logs), lives, tuple(troubles))
+
+
+def _outlived(events: Sequence[Event], logs: Sequence[Log]) -> tuple[Event, ...]:
+    """Mark mere messages as survived where their writer went on, to end by an exception of another class."""
+    ends: dict[int, Event] = {}
+    for event in events:
+        if event.strength is Strength.RAISED and event.is_root and not (event.pattern.generic or event.settled):
+            ends.setdefault(event.log, event)
+
+    def is_message(event: Event) -> bool:
+        end = ends.get(event.log)
+        said = event.strength is Strength.SAID and not (event.settled or event.pattern.any_level)
+        return said and end is not None and 0 <= event.offset < end.begin and event.failure_class != end.failure_class
+
+    last = {(e.log, e.failure_class, e.line.stream): e for e in events if is_message(e)}
+    outlived = {
+        key
+        for key, e in last.items()
+        if ordinary_lines_after(logs[e.log], e.offset, e.line.stream, _WENT_ON_LINES, ends[e.log].begin)
+        >= _WENT_ON_LINES
+    }
+    return tuple(
+        replace(e, settled="the program went on after it")
+        if is_message(e) and (e.log, e.failure_class, e.line.stream) in outlived
+        else e
+        for e in events
+    )
 
 
 def _open(files: Sequence[LogFile], stack: ExitStack) -> tuple[tuple[Log, ...], tuple[str, ...]]:
@@ -138,7 +167,7 @@ def _verdict(reading: Reading, judgement: Judgement, facts: Facts, rules: RuleSe
     if judgement.tier is Tier.SUMMARY:
         hint = votes.status_vote(facts)
         unsure = ("unknown", "interrupted", "segfault")
-        if hint and hint.failure_class not in unsure and root.failure_class == "unknown":
+        if hint and hint.failure_class not in unsure and root.failure_class in ("unknown", "interrupted"):
             return _by_vote(hint, Confidence.LOW, judgement, reading, facts, rules)
     return _failure(root, judgement, reading, facts, rules)
 
@@ -191,12 +220,29 @@ def _died(root: Event | None, tier: Tier, reading: Reading, vote: votes.Vote | N
     stays = root.pattern.action in (Action.FIX, Action.BIGGER, Action.ONCE) or root.failure_class == "launch_failed"
     if root.strength is not Strength.RAISED and not stays:
         return False
-    if root.offset >= 0 and _worked_on(root, reading):
+    if root.offset >= 0 and not _was_told(root, reading) and (_worked_on(root, reading) or _tidied_up(root, reading)):
         return False
     return not any(
         e.failure_class == "success" and e.pattern.weight >= 2 and e.log == root.log and e.offset > root.offset
         for e in reading.events
     )
+
+
+def _was_told(root: Event, reading: Reading) -> bool:
+    """Say whether a launcher tells after it that processes failed, whatever a script then does."""
+    return any(
+        e.failure_class == "unknown" and e.pattern.weight > 0 and e.log == root.log and e.offset > root.offset
+        for e in reading.events
+    )
+
+
+def _tidied_up(root: Event, reading: Reading) -> bool:
+    """Say whether the job had said that it is done, and only a tool of the shell fails after that."""
+    done = any(
+        e.failure_class == "success" and e.pattern.weight >= 3 and e.log == root.log and e.offset < root.offset
+        for e in reading.events
+    )
+    return done and _TOOL.match(root.line.content) is not None
 
 
 def _worked_on(root: Event, reading: Reading) -> bool:

@@ -83,12 +83,12 @@ _QUOTES = re.compile(
     r"|^\s*(?:\+{1,3}|\$|#|>>>|\(\w+\) \$) \S"
     r"|^\s*--?\w[\w-]{2,60}(?:[ =]|$)"
     r'|^\s*File "[^"]{1,400}", line \d|^\s*(?:frame )?#\d{1,3}:? (?!H5)|^\s*@ +0x'
-    r"|^Namespace\(|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"  # noqa: E501
+    r"|\b\w*(?:Namespace|Args|Arguments|Config|Params)\(\w+=|^usage: .{0,20}\[-h\]|^\s*\w+ \.{3,} |::\S{1,200} (?:PASSED|XFAIL|SKIPPED|XPASS|ok)\b|^(?:PASSED|XFAIL|SKIPPED|XPASS) \S"  # noqa: E501
     r"|^\s*[\w./-]{1,200}\.py:\d{1,6}: \w{0,40}Warning: "
 )
 _HARMLESS = re.compile(
     r"(?i)\bnot (?:an? )?(?:error|failure|fatal)\b|harmless|safely ignore|can be ignored|(?:will be|is|are|being|was|were) ignored|non-?fatal"  # noqa: E501
-    r"|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
+    r"|\btrying (?:again|smaller|with|next|\w+=)|-> ?batch[_ ]?size\b|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
     r"|\bnot (?:available|installed|found), (?:\w+ ){0,2}(?:disabl|skipp|using|so |falling|ignor|default|running)\w*|\bdisabling\b|\bstep repeated\b"  # noqa: E501
     r"|\b(?:common|possible|potential|likely) (?:root )?(?:reasons|causes)\b|\b(?:will|to) (?:be )?re-?(?:try|tried|start|started)\b|\bretried\b"  # noqa: E501
     r"|\b[Ss]ee https?://|\bmost (?:failures|often|likely)\b|\b(?:usually|typically|often) (?:caused|means|due|indicates)\b"  # noqa: E501

@@ -152,12 +152,17 @@ def _last_lines(log: Log, first: int) -> Iterator[tuple[tuple[int, int], bool]]:
 _ORDINARY = re.compile(r"(?i)(?=\S)(?!.{0,400}?(?:error|exception|fail|kill|abort|traceback|\bnan\b|warn))")
 
 
-def ordinary_lines_after(log: Log, offset: int, stream: Stream, most: int) -> int:
-    """Count the lines after `offset` in which its writer speaks of no trouble, indented ones aside, up to `most`."""
+def ordinary_lines_after(log: Log, offset: int, stream: Stream, most: int, before: int | None = None) -> int:
+    """
+    Count the lines after `offset` in which its writer speaks of no trouble, indented ones aside, up to `most`.
+
+    Args:
+        before: Where to stop; the end of the log where it is None.
+    """
     count = 0
     span = log.next_line(log.line_at(offset)[1])
     for _ in range(_MOST_AFTER):
-        if span is None or count >= most:
+        if span is None or count >= most or (before is not None and span[0] >= before):
             break
         line = read_line(log.text(span))
         count += line.stream == stream and not line.content[:1].isspace() and _ORDINARY.match(line.content) is not None
