@@ -35,7 +35,7 @@ _KEPT = re.compile(
 _CLASSES = {rule.id: rule for rule in load_rules().rules}
 
 # No fewer than there are: whoever adds cases raises the number.
-FEWEST = {"cases": 680, "produced": 515, "success": 55, "over 1,000 lines": 170, "multi-rank": 105}
+FEWEST = {"cases": 730, "produced": 563, "success": 58, "over 1,000 lines": 190, "multi-rank": 119}
 
 
 @cache
