@@ -12,6 +12,7 @@ import click
 from gpualert.cli.common import RUN, become_shim, folders, run_path, say
 from gpualert.config import Prune, load_settings, load_settings_or_defaults
 from gpualert.display import visible
+from gpualert.errors import GpualertError
 from gpualert.state import state_folders
 
 _PING_LIMIT_S = 50.0
@@ -37,7 +38,11 @@ def post(run: str, wait: bool, until: str | None, unknown: bool) -> int:
     from gpualert.post import post as post_run
 
     path = run_path(run)
-    post_run(path, wait=wait, until_verdict=until is not None, unknown=unknown)
+    try:
+        post_run(path, wait=wait, until_verdict=until is not None, unknown=unknown)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise GpualertError(f"cannot report '{path}': {reason}; gpualert tick tries again later") from error
     look = entry(path)
     say(visible(f"{look.run_id}: {look.status} {look.failure_class}".rstrip()))
     return 0
