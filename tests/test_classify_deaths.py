@@ -97,6 +97,11 @@ def test_a_message_is_old_news_where_its_writer_went_on_to_an_exception_of_anoth
     assert judged(tmp_path, {"output.log": log.replace(steps, "")})[0] == "cuda_oom"
 
 
+def test_what_will_be_tried_again_is_no_cause_where_there_is_another(tmp_path: Path) -> None:
+    log = "upload of step_58000 failed: 503 Service Unavailable; will try again (1/5)\n"
+    assert judged(tmp_path, {"output.log": log + TRACEBACK + "KeyError: 'bias'\n"})[0] == "traceback"
+
+
 def test_a_script_that_goes_on_after_srun_told_of_dead_tasks_has_not_succeeded(tmp_path: Path) -> None:
     log = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\nsrun: error: n1: task 5: Out Of Memory\n"
     log += "srun: error: n1: tasks 0-4,6-7: Exited with exit code 1\n"

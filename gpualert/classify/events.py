@@ -88,7 +88,7 @@ _QUOTES = re.compile(
 )
 _HARMLESS = re.compile(
     r"(?i)\bnot (?:an? )?(?:error|failure|fatal)\b|harmless|safely ignore|can be ignored|(?:will be|is|are|being|was|were) ignored|non-?fatal"  # noqa: E501
-    r"|\btrying (?:again|smaller|with|next|\w+=)|-> ?batch[_ ]?size\b|\bwill (?:retry|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
+    r"|\btrying (?:again|smaller|with|next|\w+=)|-> ?batch[_ ]?size\b|\bwill (?:re-?try|try|fall back|fallback|continue|skip)|\bfalling back\b|\bretrying\b|\bskipp(?:ing|ed)\b|\bdropping it\b|\bcontinuing\b"  # noqa: E501
     r"|\bnot (?:available|installed|found), (?:\w+ ){0,2}(?:disabl|skipp|using|so |falling|ignor|default|running)\w*|\bdisabling\b|\bstep repeated\b"  # noqa: E501
     r"|\b(?:common|possible|potential|likely) (?:root )?(?:reasons|causes)\b|\b(?:will|to) (?:be )?re-?(?:try|tried|start|started)\b|\bretried\b"  # noqa: E501
     r"|\b[Ss]ee https?://|\bmost (?:failures|often|likely)\b|\b(?:usually|typically|often) (?:caused|means|due|indicates)\b"  # noqa: E501
