@@ -307,7 +307,7 @@ class Relay:
         Return what is there from the job, whether it changed modes behind that, and whether there may be more.
 
         The kernel gives at most 4 KiB at a time: with a log to write for each, the copy would halve its speed.  But a
-        terminal that is behind gets its next words first.
+        terminal that is behind gets its next words after three.
         """
         pieces: list[bytes] = []
         while len(pieces) < 16:
@@ -321,7 +321,7 @@ class Relay:
                 pieces.append(packet[1:])
             elif packet[0] & TIOCPKT_IOCTL:
                 return b"".join(pieces), True, True
-            if self.unseen or not self.more.poll(0):
+            if (self.unseen and len(pieces) >= 3) or not self.more.poll(0):
                 break
         return b"".join(pieces), False, True
 
