@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,33 +68,24 @@ def tick(
         complain: Takes each line that a person should see; cron mails it.
         gate: Where new attempts of chains wait; without one, until all this is done.
     """
+    if gate is None:
+        with Gate() as own:
+            tick(folders, settings, complain, limit_s, own)
+        return
     until = time.monotonic() + limit_s
     folders = list(folders)
-    with ExitStack() as own:
-        gate = gate or own.enter_context(Gate())
-        for state in folders:
-            if any((state / kind).is_dir() for kind in ("runs", "chains", "workflows")):
-                _tick_alone(state, folders, settings, complain, until, gate)
-
-
-def _tick_alone(
-    state: Path,
-    folders: Sequence[Path],
-    settings: Settings,
-    complain: Callable[[str], None],
-    until: float,
-    gate: Gate,
-) -> None:
-    """Do what waits in one state folder, unless another tick is at it."""
-    try:
-        make_private_folder(state / "locks")
-        with locked(state / "locks" / "tick", 0):
-            _tick(state, folders, settings, complain, until, gate)
-            (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
-    except LockTimeoutError:
-        _complain_if_none_ends(state, complain)
-    except OSError as error:
-        complain(f"cannot work in state folder '{state}': {error.strerror or error}")
+    for state in folders:
+        if not any((state / kind).is_dir() for kind in ("runs", "chains", "workflows")):
+            continue
+        try:
+            make_private_folder(state / "locks")
+            with locked(state / "locks" / "tick", 0):
+                _tick(state, folders, settings, complain, until, gate)
+                (state / "locks" / "ticked").touch(mode=0o600)  # the doctor looks whether cron runs us
+        except LockTimeoutError:
+            _complain_if_none_ends(state, complain)
+        except OSError as error:
+            complain(f"cannot work in state folder '{state}': {error.strerror or error}")
 
 
 def _complain_if_none_ends(state: Path, complain: Callable[[str], None]) -> None:
